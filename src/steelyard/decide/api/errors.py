@@ -1,0 +1,33 @@
+"""The one table from error to HTTP status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steelyard.decide.domain.errors import DecideError, InvalidRequest, OutOfMemory, ScoringFailed
+from steelyard.web.answers import ErrorAnswer
+from steelyard.web.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATUS_OF: Mapping[type[DecideError], int] = {
+    InvalidRequest: 422,
+    OutOfMemory: 503,
+    ScoringFailed: 500,
+}
+
+
+def answer_for(error: Exception) -> ErrorAnswer:
+    """Return the answer for *error*; what the table does not know is a failed scoring.
+
+    A plain ValueError comes from a scorer and speaks of the caller's row.
+    """
+    if isinstance(error, RequestRefused):
+        return ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
+    known = error if isinstance(error, DecideError) else _translated(error)
+    return ErrorAnswer(status=STATUS_OF[type(known)], code=known.code, message=str(known), headers={})
+
+
+def _translated(error: Exception) -> DecideError:
+    return InvalidRequest(str(error)) if isinstance(error, ValueError) else ScoringFailed()

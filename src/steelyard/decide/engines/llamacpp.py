@@ -1,0 +1,347 @@
+"""GGUF models on llama.cpp, on CPU or GPU.
+
+A prefix lives in llama.cpp's sequence 0; each suffix gets a sequence of its own, to which the prefix's cells are
+copied by reference (a recurrent state by value). All suffixes of a batch go through one `llama_decode`.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes as c
+import functools
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from steelyard.decide.domain.errors import OutOfMemory
+from steelyard.decide.domain.ports import SuffixLogits, Traits
+from steelyard.decide.engines import llama_abi as abi
+from steelyard.decide.engines.chat_template import ChatTemplate
+from steelyard.hall.digests import sha256_of_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from steelyard.decide.domain.ports import Message, Suffix
+
+T = TypeVar("T")
+# The largest gap between a direct and a shared probability: llama.cpp's CPU kernels round differently with another
+# batch shape. docs/adr/0003 has the measurements that this leaves room over.
+TOLERANCE = 0.1
+ROWS_PER_BATCH = 32
+# Cells for suffixes beside the longest prefix, so that one full row always fits and many short ones fit together.
+_SPARE_CELLS = 4096
+_NO_CACHE_SLOT, _ALLOCATION_FAILED = 1, -2
+_LOG_ERROR = 4
+_GPU_DEVICE = 1
+
+
+class LlamaTokenizer:
+    """The tokenizer and chat template inside a GGUF file."""
+
+    def __init__(self, library: c.CDLL, model: int) -> None:
+        """Read the template; raises ValueError where the file has none that can be used."""
+        self._library = library
+        self._vocabulary = library.llama_model_get_vocab(model)
+        source = library.llama_model_chat_template(model, None)
+        if source is None:
+            raise ValueError("the GGUF file holds no chat template; decisions need an instruction-tuned chat model")
+        self._template = ChatTemplate(source.decode("utf-8"), special_tokens=self._special_tokens())
+
+    @property
+    def can_pad(self) -> bool:
+        """Tell whether the vocabulary has a padding or an end-of-sequence token."""
+        return bool(max(self._library.llama_vocab_pad(self._vocabulary), self._eos()) >= 0)
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return *messages* in the file's own chat template."""
+        return self._template.render(messages)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of *text*, none added."""
+        raw = text.encode("utf-8")
+        room = len(raw) + 1  # No token is shorter than a byte.
+        tokens = (c.c_int32 * room)()
+        count = self._library.llama_tokenize(self._vocabulary, raw, len(raw), tokens, room, False, True)
+        if count < 0:
+            raise RuntimeError(f"llama.cpp could not tokenize a prompt of {len(raw)} bytes")
+        return tokens[:count]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of *tokens*, bytes that are not UTF-8 as U+FFFD."""
+        ids = (c.c_int32 * len(tokens))(*tokens)
+        needed = self._detokenize(ids, None, 0)
+        buffer = c.create_string_buffer(max(-needed, 1))
+        count = self._detokenize(ids, buffer, len(buffer))
+        return buffer.raw[:count].decode("utf-8", errors="replace")
+
+    def _detokenize(self, ids: c.Array[c.c_int32], buffer: c.Array[c.c_char] | None, size: int) -> int:
+        count = self._library.llama_detokenize(self._vocabulary, ids, len(ids), buffer, size, False, True)
+        return int(count)
+
+    def _eos(self) -> int:
+        return int(self._library.llama_vocab_eos(self._vocabulary))
+
+    def _special_tokens(self) -> dict[str, str]:
+        tokens = {"bos_token": int(self._library.llama_vocab_bos(self._vocabulary)), "eos_token": self._eos()}
+        text_of = self._library.llama_vocab_get_text
+        return {n: text_of(self._vocabulary, t).decode("utf-8") if t >= 0 else "" for n, t in tokens.items()}
+
+
+@dataclass(frozen=True)
+class LlamaSource:
+    """The weights to load and how: *sha256* is the expected digest of a pulled file, None for an operator's own."""
+
+    path: Path
+    name: str
+    device: str
+    max_tokens: int
+    sha256: str | None = None
+    revision: str | None = None
+
+
+class _Token(NamedTuple):
+    """One token of a batch: where it stands, in which sequence, and whether its logits are wanted."""
+
+    token: int
+    position: int
+    sequence: int
+    is_read: bool
+
+
+class LlamaCppEngine:
+    """One GGUF model, loaded."""
+
+    def __init__(self, source: LlamaSource) -> None:
+        """Load *source*; raises ValueError or ImportError in one sentence where that cannot be."""
+        self._library, errors = _library()
+        sha256 = _checked_sha256(source)
+        self._model: int | None = _load_model(self._library, source, errors)
+        self._context: int | None = None
+        try:
+            self._context = self._new_context(source, errors)
+            self.tokenizer = LlamaTokenizer(self._library, self._model)
+        except ValueError:
+            self.close()
+            raise
+        self._memory = self._library.llama_get_memory(self._context)
+        self._batch = self._library.llama_batch_init(self._cells, 0, 1)
+        self.evaluated_tokens = 0
+        self.traits = Traits(
+            name="llamacpp",
+            is_model=True,
+            enforces_memory_cap=False,
+            rows_per_batch=ROWS_PER_BATCH,
+            tolerance=TOLERANCE,
+        )
+        self.model: Mapping[str, object] = {
+            "source": source.name,
+            "revision": source.revision,
+            "dtype": self._library.llama_ftype_name(self._library.llama_model_ftype(self._model)).decode("utf-8"),
+            "device": _device_name(self._library, source.device),
+            "xllamacpp_version": abi.PINNED_VERSION,
+            "llama_cpp_version": self._library.llama_version().decode("utf-8"),
+            "gguf_sha256": sha256,
+        }
+        self.serving_config: Mapping[str, object] = {
+            "engine": "llamacpp",
+            "rows_per_batch": ROWS_PER_BATCH,
+            "cache_cells": self._cells,
+            "threads": self._threads,
+        }
+
+    def forward(self, tokens: Sequence[int], slots: Sequence[int]) -> list[float]:
+        """Return the logits of *slots* after *tokens*, from an empty cache."""
+        self._library.llama_memory_clear(self._memory, True)
+        last = len(tokens) - 1
+        self._decode([_Token(token, i, 0, is_read=i == last) for i, token in enumerate(tokens)])
+        return self._read(last, slots)
+
+    def prefill(self, tokens: Sequence[int]) -> LlamaPrefix:
+        """Run *tokens* into an empty cache. One prefix lives at a time: a second one takes the first one's place."""
+        self._library.llama_memory_clear(self._memory, True)
+        self._decode([_Token(token, i, 0, is_read=False) for i, token in enumerate(tokens)])
+        return LlamaPrefix(self, len(tokens))
+
+    def score_suffixes(self, length: int, suffixes: Sequence[Suffix]) -> SuffixLogits:
+        """Score *suffixes* after the *length* prefix tokens in sequence 0; raises OutOfMemory where they do not fit."""
+        count = sum(len(suffix.tokens) for suffix in suffixes)
+        if length + count > self._cells:
+            raise OutOfMemory(f"{len(suffixes)} rows do not fit into the cache of {self._cells} tokens together")
+        started = time.perf_counter()
+        for sequence in range(1, len(suffixes) + 1):
+            self._library.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
+        replicated = time.perf_counter()
+        logits = self._run_suffixes(length, suffixes)
+        ended = time.perf_counter()
+        for sequence in range(1, len(suffixes) + 1):
+            self._library.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        return SuffixLogits(
+            logits=logits,
+            replicate_seconds=replicated - started + (time.perf_counter() - ended),
+            forward_seconds=ended - replicated,
+            padded_tokens=count,
+        )
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        self._library.llama_memory_clear(self._memory, True)
+
+    def tidy(self, *, failed: bool) -> None:
+        """Empty the cache after a call that failed in the middle; otherwise there is nothing to give back."""
+        if failed:
+            self.clear()
+
+    def close(self) -> None:
+        """Free the context and the model."""
+        if self._context is not None:
+            self._library.llama_free(self._context)
+            self._context = None
+        if self._model is not None:
+            self._library.llama_model_free(self._model)
+            self._model = None
+
+    def _new_context(self, source: LlamaSource, errors: collections.deque[str]) -> int:
+        trained = self._library.llama_model_n_ctx_train(self._model)
+        if source.max_tokens > trained:
+            raise ValueError(
+                f"SEMIF_MAX_TOKENS is {source.max_tokens}, but {source.name} reads {trained} tokens at most; "
+                f"set SEMIF_MAX_TOKENS={trained} or lower"
+            )
+        params = self._library.llama_context_default_params()
+        self._cells = source.max_tokens + max(source.max_tokens, _SPARE_CELLS)
+        params.n_ctx = params.n_batch = self._cells
+        params.n_seq_max = params.n_outputs_max = ROWS_PER_BATCH + 1  # Each row's, and the prefix's own.
+        params.kv_unified = True  # All sequences share the cells, so a branch costs none.
+        self._threads = params.n_threads = params.n_threads_batch = len(os.sched_getaffinity(0))
+        params.offload_kqv = params.op_offload = source.device == "cuda"
+        context = self._library.llama_init_from_model(self._model, params)
+        if context is None:
+            raise ValueError(
+                f"llama.cpp had no room for a cache of {self._cells} tokens; lower SEMIF_MAX_TOKENS{_cause(errors)}"
+            )
+        return int(context)
+
+    def _run_suffixes(self, length: int, suffixes: Sequence[Suffix]) -> list[list[float]]:
+        batch: list[_Token] = []
+        ends = []
+        for sequence, suffix in enumerate(suffixes, start=1):
+            last = len(suffix.tokens) - 1
+            batch += [_Token(t, length + i, sequence, is_read=i == last) for i, t in enumerate(suffix.tokens)]
+            ends.append(len(batch) - 1)
+        self._decode(batch)
+        return [self._read(end, suffix.slots) for end, suffix in zip(ends, suffixes, strict=True)]
+
+    def _decode(self, tokens: Sequence[_Token]) -> None:
+        if not tokens:
+            return
+        batch = self._batch
+        batch.n_tokens = len(tokens)
+        for i, entry in enumerate(tokens):
+            batch.token[i], batch.pos[i], batch.logits[i] = entry.token, entry.position, entry.is_read
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = entry.sequence
+        status = self._library.llama_decode(self._context, batch)
+        if status in (_NO_CACHE_SLOT, _ALLOCATION_FAILED):
+            raise OutOfMemory(f"llama.cpp had no memory for a batch of {len(tokens)} tokens")
+        if status != 0:
+            raise RuntimeError(f"llama_decode failed with status {status} on a batch of {len(tokens)} tokens")
+        self.evaluated_tokens += len(tokens)
+
+    def _read(self, position: int, slots: Sequence[int]) -> list[float]:
+        logits = self._library.llama_get_logits_ith(self._context, position)
+        if not logits:
+            raise RuntimeError(f"llama.cpp kept no logits for position {position} of the batch")
+        return [logits[slot] for slot in slots]
+
+
+class LlamaPrefix:
+    """A prefix in sequence 0 of its engine."""
+
+    def __init__(self, engine: LlamaCppEngine, length: int) -> None:
+        self._engine = engine
+        self._length = length
+
+    def score(self, suffixes: Sequence[Suffix]) -> SuffixLogits:
+        """Run *suffixes* in one batch."""
+        return self._engine.score_suffixes(self._length, suffixes)
+
+    def close(self) -> None:
+        """Empty the cache."""
+        self._engine.clear()
+
+    def __enter__(self) -> LlamaPrefix:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@functools.cache
+def _library() -> tuple[c.CDLL, collections.deque[str]]:
+    """Return the library, loaded once, and the last errors that it logged. Its other lines are dropped."""
+    library = abi.load_library()
+    errors: collections.deque[str] = collections.deque(maxlen=4)
+
+    def keep_errors(level: int, text: bytes, _user_data: object) -> None:
+        if level == _LOG_ERROR:
+            errors.append(text.decode("utf-8", errors="replace").strip())
+
+    library.llama_log_set(_keep_alive(abi.LOG_CALLBACK(keep_errors)), None)
+    library.llama_backend_init()
+    return library, errors
+
+
+_KEPT: list[object] = []
+
+
+def _keep_alive(callback: T) -> T:
+    """Return *callback*, which now lives as long as the process: C code keeps no reference to it."""
+    _KEPT.append(callback)
+    return callback
+
+
+def _checked_sha256(source: LlamaSource) -> str:
+    try:
+        sha256 = sha256_of_file(source.path)
+    except OSError as error:
+        raise ValueError(f"SEMIF_MODEL: {source.path} cannot be read: {error.strerror}") from None
+    if source.sha256 not in (None, sha256):
+        raise ValueError(
+            f"SEMIF_MODEL: {source.path} is not {source.name}: its SHA-256 is {sha256}, not {source.sha256}; "
+            f"delete it and run: steelyard models pull {source.name}"
+        )
+    return sha256
+
+
+def _load_model(library: c.CDLL, source: LlamaSource, errors: collections.deque[str]) -> int:
+    if source.device == "cuda" and not library.ggml_backend_dev_by_type(_GPU_DEVICE):
+        raise ValueError(
+            "SEMIF_DEVICE is cuda, but the installed xllamacpp sees no GPU; "
+            "set SEMIF_DEVICE=cpu, or install xllamacpp's CUDA wheel on a machine with a card"
+        )
+    params = library.llama_model_default_params()
+    params.n_gpu_layers = -1 if source.device == "cuda" else 0
+    model = library.llama_model_load_from_file(os.fsencode(source.path), params)
+    if model is None:
+        raise ValueError(f"SEMIF_MODEL: llama.cpp cannot load {source.path}{_cause(errors)}")
+    if library.llama_model_has_encoder(model):
+        library.llama_model_free(model)
+        raise ValueError(f"SEMIF_MODEL: {source.path} is an encoder model; decisions need a causal chat model")
+    return int(model)
+
+
+def _device_name(library: c.CDLL, device: str) -> str:
+    if device != "cuda":
+        return device
+    description = library.ggml_backend_dev_description(library.ggml_backend_dev_by_type(_GPU_DEVICE))
+    return f"cuda ({description.decode('utf-8', errors='replace')})"
+
+
+def _cause(errors: collections.deque[str]) -> str:
+    return f" ({errors[0]})" if errors else ""

@@ -1,0 +1,111 @@
+"""The one thread that may call the engine: it is the lock.
+
+Jobs run one after another in the order they came. A job that was cancelled before its turn never runs. Whoever waits
+for a job may leave; the job that is running then still ends before the next one starts.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from steelyard.decide.domain.errors import DecideError, OutOfMemory, ScoringFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steelyard.decide.domain.ports import Engine
+
+T = TypeVar("T")
+logger = logging.getLogger("steelyard.decide")
+
+
+class ModelThread:
+    """Owns the engine from now on. *warm_up* scores the warm-up row; *on_poisoned* hears that it failed."""
+
+    def __init__(
+        self, engine: Engine, *, warm_up: Callable[[Engine], object], on_poisoned: Callable[[], object]
+    ) -> None:
+        self._engine = engine
+        self._warm_up = warm_up
+        self._on_poisoned = on_poisoned
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        self._running_since: float | None = None
+        self._is_poisoned = threading.Event()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for its facts only; its calls belong to this thread."""
+        return self._engine
+
+    @property
+    def running_seconds(self) -> float | None:
+        """How long the running call has been running; None where none is."""
+        since = self._running_since
+        return None if since is None else time.monotonic() - since
+
+    def submit(self, job: Callable[[Engine], T]) -> Future[T]:
+        """Queue *job*. Its future holds its result, its ValueError, or an OutOfMemory or ScoringFailed."""
+        return self._executor.submit(self._run, job)
+
+    def close(self) -> None:
+        """Let the running job end, drop the others and unload the engine."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._engine.close()
+
+    def _run(self, job: Callable[[Engine], T]) -> T:
+        if self._is_poisoned.is_set():
+            raise ScoringFailed("The model stopped answering and the server is going down")
+        self._running_since = time.monotonic()
+        try:
+            return self._guarded(job)
+        finally:
+            self._running_since = None
+
+    def _guarded(self, job: Callable[[Engine], T]) -> T:
+        failure: DecideError
+        try:
+            result = job(self._engine)
+        except ValueError:
+            self._engine.tidy(failed=True)
+            raise
+        except Exception as error:  # Whatever an engine raises must end as one of two errors.
+            failure = _translated(error)
+        else:
+            self._engine.tidy(failed=False)
+            return result
+        # The failed call's frames, and the tensors they hold, are freed only now that its exception is gone.
+        gc.collect()
+        self._engine.tidy(failed=True)
+        if isinstance(failure, ScoringFailed):
+            self._check_still_scores()
+        raise failure
+
+    def _check_still_scores(self) -> None:
+        """Score the warm-up row again: a poisoned engine would serve errors for ever."""
+        try:
+            self._warm_up(self._engine)
+        except Exception:
+            logger.exception("The warm-up row no longer scores after a failure; the process ends for its supervisor")
+            self._is_poisoned.set()
+            self._on_poisoned()
+
+
+def _translated(error: Exception) -> DecideError:
+    """Return the error that callers see in place of *error*, with no link to it."""
+    if is_out_of_memory(error):
+        logger.warning("Out of memory while scoring: %s", error)
+        return OutOfMemory(str(error))
+    logger.error("Scoring failed", exc_info=error)
+    return ScoringFailed(str(error) if isinstance(error, ScoringFailed) else None)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether *error* means that memory ran out, whichever library raised it."""
+    if isinstance(error, OutOfMemory | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()

@@ -1,0 +1,110 @@
+"""The server's process: it binds, serves, drains on SIGTERM and ends when its engine is poisoned."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from steelyard.decide.app import build_server
+from steelyard.decide.startup import StartRefused
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from steelyard.decide.domain.ports import Engine
+    from steelyard.decide.settings import Address, Settings
+    from steelyard.web.admission import Admission
+
+logger = logging.getLogger("steelyard.decide")
+EXIT_POISONED = 1
+EXIT_FORCED = 130
+
+
+def serve(settings: Settings, engine: Engine) -> int:
+    """Serve a started *engine* until a signal, and return the exit code; raises StartRefused where no port is free.
+
+    The port binds here, after everything that could refuse the start.
+    """
+    listener = _bind(settings.bind)
+    host, port = listener.getsockname()[:2]
+    poisoned = threading.Event()
+    server = build_server(settings, engine, on_poisoned=poisoned.set)
+    process = _Process(
+        uvicorn.Config(
+            server.app,
+            http=EnvelopeProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+        ),
+        admission=server.admission,
+        poisoned=poisoned,
+    )
+    logger.info("Serving %s on http://%s:%d", settings.model, f"[{host}]" if ":" in host else host, port)
+    process.run(sockets=[listener])
+    if process.force_exit:
+        os._exit(EXIT_FORCED)  # A second signal: the scoring thread cannot be stopped, and would be waited for.
+    server.thread.close()
+    return EXIT_POISONED if poisoned.is_set() else 0
+
+
+def _bind(address: Address) -> socket.socket:
+    try:
+        family, _, _, _, target = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(target[:2], family=family, backlog=2048)
+    except OSError as error:
+        raise StartRefused(
+            f"SEMIF_BIND: cannot listen on {address.host}:{address.port}: {error.strerror}; choose another --bind"
+        ) from None
+
+
+class EnvelopeProtocol(H11Protocol):
+    """HTTP/1.1 whose answer to a request that is no HTTP is in the error envelope too."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that h11 could not read, and close."""
+        body = json.dumps({"error": {"code": "invalid_request", "message": f"Malformed HTTP: {msg}"}}).encode("ascii")
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+        for event in (response, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+class _Process(uvicorn.Server):
+    """uvicorn, but a first signal lets every accepted request end while `/health?ready` already says no."""
+
+    def __init__(self, config: uvicorn.Config, *, admission: Admission, poisoned: threading.Event) -> None:
+        super().__init__(config)
+        self._admission = admission
+        self._poisoned = poisoned
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's signature.
+        """Drain on the first signal, exit at once on the second."""
+        if self._admission.is_draining:
+            self.should_exit = self.force_exit = True
+            return
+        logger.info("Draining: %d requests in progress", self._admission.in_progress)
+        self._admission.is_draining = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell uvicorn to exit once the drain has come to its end; a poisoned engine starts one."""
+        if self._poisoned.is_set():
+            self._admission.is_draining = True
+        if self._admission.is_draining and self._admission.in_progress == 0:
+            self.should_exit = True
+        return await super().on_tick(counter)

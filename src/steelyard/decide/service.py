@@ -1,0 +1,111 @@
+"""The scoring service: takes a plan, runs it on the model thread, and gives up when nobody waits any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from steelyard.decide.domain.direct import score_direct
+from steelyard.decide.domain.errors import OutOfMemory
+from steelyard.decide.domain.plans import answers_of, rows_of
+from steelyard.decide.domain.shared import score_shared
+from steelyard.web.errors import ClientGone
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from concurrent.futures import Future
+
+    from steelyard.decide.domain.plans import Plan, Rules
+    from steelyard.decide.domain.ports import Engine
+    from steelyard.decide.domain.results import Result
+    from steelyard.decide.domain.rows import Row
+    from steelyard.decide.domain.shared import Timing
+    from steelyard.decide.metrics import Metrics
+    from steelyard.decide.model_thread import ModelThread
+    from steelyard.web.admission import Permit
+
+_DIRECT_PHASES = {"forward": "forward_seconds", "total": "total_seconds"}
+_SHARED_PHASES = {
+    "encode": "encode_seconds",
+    "prefill": "prefill_seconds",
+    "replicate": "replicate_seconds",
+    "suffix_forward": "suffix_forward_seconds",
+    "total": "total_seconds",
+}
+_Scored = tuple[list["Result"], "Timing"]
+
+
+class ScoringService:
+    """Scores plans, one engine call each."""
+
+    def __init__(self, thread: ModelThread, *, rules: Rules, max_tokens: int, metrics: Metrics) -> None:
+        self.rules = rules
+        self._thread = thread
+        self._max_tokens = max_tokens
+        self._metrics = metrics
+
+    async def decide(self, plan: Plan, *, permit: Permit, gone: Awaitable[object]) -> Result:
+        """Return the answer to a plan of one decision; raises ClientGone once *gone* is done, or a DecideError."""
+        if plan.has_averaging:
+            answers, _timing = await self.decide_shared(plan, permit=permit, gone=gone)
+            return answers[0]
+        row = plan.decisions[0].row
+        results, _timing = await self._score(lambda engine: self._direct(engine, row), permit=permit, gone=gone)
+        return answers_of(plan, results, rules=self.rules)[0]
+
+    async def decide_shared(
+        self, plan: Plan, *, permit: Permit, gone: Awaitable[object]
+    ) -> tuple[list[Result], Timing]:
+        """Return one answer per decision and the timing of the one engine call; raises as `decide` does."""
+        rows = rows_of(plan)
+        results, timing = await self._score(lambda engine: self._shared(engine, rows), permit=permit, gone=gone)
+        return answers_of(plan, results, rules=self.rules), timing
+
+    async def _score(self, job: Callable[[Engine], _Scored], *, permit: Permit, gone: Awaitable[object]) -> _Scored:
+        future = self._thread.submit(job)
+        try:
+            return await _first(asyncio.wrap_future(future), gone)
+        except OutOfMemory:
+            self._metrics.count_out_of_memory()
+            raise
+        finally:
+            _settle(future, permit)
+
+    def _direct(self, engine: Engine, row: Row) -> _Scored:
+        """Runs on the model thread."""
+        before = engine.evaluated_tokens
+        result = score_direct(row, engine=engine, max_tokens=self._max_tokens)
+        phases = {phase: float(result[key]) for phase, key in _DIRECT_PHASES.items()}  # type: ignore[arg-type]  # Seconds.
+        tokens = engine.evaluated_tokens - before
+        self._metrics.count_call(scorer="direct", rows=1, tokens=tokens, phases=phases)
+        return [result], {}
+
+    def _shared(self, engine: Engine, rows: Sequence[Row]) -> _Scored:
+        """Runs on the model thread."""
+        before = engine.evaluated_tokens
+        results, timing = score_shared(rows, engine=engine, max_tokens=self._max_tokens)
+        phases = {phase: timing[key] for phase, key in _SHARED_PHASES.items()}
+        tokens = engine.evaluated_tokens - before
+        self._metrics.count_call(scorer="shared", rows=len(rows), tokens=tokens, phases=phases)
+        return results, timing
+
+
+async def _first(scored: asyncio.Future[_Scored], gone: Awaitable[object]) -> _Scored:
+    watcher = asyncio.ensure_future(gone)
+    try:
+        await asyncio.wait((scored, watcher), return_when=asyncio.FIRST_COMPLETED)
+        if scored.done():
+            return scored.result()
+        raise ClientGone
+    finally:
+        watcher.cancel()
+        scored.cancel()
+
+
+def _settle(future: Future[_Scored], permit: Permit) -> None:
+    """Drop *future* if it waits. If it runs, the place is held until it ends: one-thread work cannot be stopped."""
+    if future.cancel() or future.done():
+        return
+    permit.keep()
+    loop = asyncio.get_running_loop()
+    future.add_done_callback(lambda _future: loop.call_soon_threadsafe(permit.release))
