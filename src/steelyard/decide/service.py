@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from steelyard.decide.domain.direct import score_direct
@@ -12,7 +13,7 @@ from steelyard.decide.domain.shared import score_shared
 from steelyard.web.errors import ClientGone
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from steelyard.decide.domain.plans import Plan, Rules
@@ -33,6 +34,9 @@ _SHARED_PHASES = {
     "total": "total_seconds",
 }
 _Scored = tuple[list["Result"], "Timing"]
+Watch = Callable[
+    [], Awaitable[object]
+]  # Called once the work is queued; its awaitable ends when nobody waits any more.
 
 
 class ScoringService:
@@ -44,8 +48,8 @@ class ScoringService:
         self._max_tokens = max_tokens
         self._metrics = metrics
 
-    async def decide(self, plan: Plan, *, permit: Permit, gone: Awaitable[object]) -> Result:
-        """Return the answer to a plan of one decision; raises ClientGone once *gone* is done, or a DecideError."""
+    async def decide(self, plan: Plan, *, permit: Permit, gone: Watch) -> Result:
+        """Return the answer to a plan of one decision; raises ClientGone once *gone*() ends, or a DecideError."""
         if plan.has_averaging:
             answers, _timing = await self.decide_shared(plan, permit=permit, gone=gone)
             return answers[0]
@@ -53,23 +57,23 @@ class ScoringService:
         results, _timing = await self._score(lambda engine: self._direct(engine, row), permit=permit, gone=gone)
         return answers_of(plan, results, rules=self.rules)[0]
 
-    async def decide_shared(
-        self, plan: Plan, *, permit: Permit, gone: Awaitable[object]
-    ) -> tuple[list[Result], Timing]:
+    async def decide_shared(self, plan: Plan, *, permit: Permit, gone: Watch) -> tuple[list[Result], Timing]:
         """Return one answer per decision and the timing of the one engine call; raises as `decide` does."""
         rows = rows_of(plan)
         results, timing = await self._score(lambda engine: self._shared(engine, rows), permit=permit, gone=gone)
         return answers_of(plan, results, rules=self.rules), timing
 
-    async def _score(self, job: Callable[[Engine], _Scored], *, permit: Permit, gone: Awaitable[object]) -> _Scored:
+    async def _score(self, job: Callable[[Engine], _Scored], *, permit: Permit, gone: Watch) -> _Scored:
         future = self._thread.submit(job)
+        future.add_done_callback(self._count_failure)  # Also where nobody waits for the answer any more.
         try:
             return await _first(asyncio.wrap_future(future), gone)
-        except OutOfMemory:
-            self._metrics.count_out_of_memory()
-            raise
         finally:
             _settle(future, permit)
+
+    def _count_failure(self, future: Future[_Scored]) -> None:
+        if not future.cancelled() and isinstance(future.exception(), OutOfMemory):
+            self._metrics.count_out_of_memory()
 
     def _direct(self, engine: Engine, row: Row) -> _Scored:
         """Runs on the model thread."""
@@ -90,8 +94,8 @@ class ScoringService:
         return results, timing
 
 
-async def _first(scored: asyncio.Future[_Scored], gone: Awaitable[object]) -> _Scored:
-    watcher = asyncio.ensure_future(gone)
+async def _first(scored: asyncio.Future[_Scored], gone: Watch) -> _Scored:
+    watcher = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((scored, watcher), return_when=asyncio.FIRST_COMPLETED)
         if scored.done():

@@ -217,7 +217,10 @@ def _table(text: str) -> Mapping[str, float]:
 
 
 def _directory(text: str) -> Path:
-    return Path(_nonempty(text))
+    try:
+        return Path(_nonempty(text)).expanduser()  # `steelyard models` reads a ~ in the same variable so.
+    except RuntimeError:
+        raise ValueError(f"names {shorten(text)!r}, whose home directory is not known") from None
 
 
 SETTINGS = (

@@ -15,6 +15,7 @@ from steelyard.decide.settings import DEFAULT_MODEL, BadSetting
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.texts import shorten
 from steelyard.models import catalogue, store
+from steelyard.models.errors import ModelsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         engine = build_engine(settings, environ=environ)
     except ImportError as error:
         raise StartRefused(f"SEMIF_MODEL {shorten(settings.model)}: {error}") from None
-    except (ValueError, RuntimeError, OSError, MemoryError) as error:
+    except (ValueError, RuntimeError, OSError, MemoryError, ModelsError) as error:
         if isinstance(error, BadSetting):
             raise
         raise StartRefused(str(error) or "there was no memory for the model") from None
@@ -54,7 +55,7 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         check_agreement(engine)
     except Exception as error:
         engine.close()
-        if isinstance(error, SteelyardError):
+        if isinstance(error, BadSetting | StartRefused):
             raise
         raise StartRefused(f"the warm-up decision does not score: {error}") from None
     return engine

@@ -97,7 +97,7 @@ def models() -> None:
     """
 
 
-@models.command("list")
+@models.command("list", short_help="Show the weights that can be pulled, and which are here.")
 @_models_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
 def list_command(*, chosen_dir: Path | None, as_json: bool) -> None:
@@ -143,7 +143,7 @@ def _cells(entry: dict[str, Any]) -> tuple[str, ...]:
     return name, readable_size(entry["size_bytes"]), entry["licence"], entry["status"], entry["path"]
 
 
-@models.command("pull")
+@models.command("pull", short_help="Get weights by name and verify them.")
 @click.argument("name")
 @_models_dir_option
 @click.option("--quiet", is_flag=True, help="Print nothing but the path of the file, and errors.")
@@ -169,11 +169,12 @@ def _farewell(weights: Weights, path: Path, *, chosen: bool) -> str:
     where = f"{store.MODELS_DIR_VARIABLE}={shlex.quote(str(path.parent))} " if chosen else ""
     return (
         f"{weights.name} is in {path} ({readable_size(weights.size_bytes)}, SHA-256 verified).\n"
-        f"Serve it with: {where}SEMIF_MODEL={weights.name} steelyard decide serve"
+        "Serve it with: SEMIF_API_TOKEN=$(openssl rand -hex 32) "
+        f"{where}steelyard decide serve --model {weights.name} --device cpu"
     )
 
 
-@models.command("verify")
+@models.command("verify", short_help="Compare weights with the official size and SHA-256.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_models_dir_option
 def verify_command(*, names: tuple[str, ...], chosen_dir: Path | None) -> None:

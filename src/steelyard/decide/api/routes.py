@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.plans import Plan
     from steelyard.decide.metrics import Metrics
     from steelyard.decide.model_thread import ModelThread
-    from steelyard.decide.service import ScoringService
+    from steelyard.decide.service import ScoringService, Watch
     from steelyard.decide.settings import Settings
     from steelyard.web.admission import Admission, Permit
 
@@ -86,7 +86,7 @@ class DecideApi:
     async def decide(self, request: Request) -> Response:
         """Score one row."""
 
-        async def score(plan: Plan, permit: Permit, gone: Awaitable[object]) -> object:
+        async def score(plan: Plan, permit: Permit, gone: Watch) -> object:
             return await self._service.decide(plan, permit=permit, gone=gone)
 
         return await self._scored(request, lambda body: plan_decide(body, rules=self._service.rules), score)
@@ -94,7 +94,7 @@ class DecideApi:
     async def decide_shared(self, request: Request) -> Response:
         """Score many rows over one state."""
 
-        async def score(plan: Plan, permit: Permit, gone: Awaitable[object]) -> object:
+        async def score(plan: Plan, permit: Permit, gone: Watch) -> object:
             results, timing = await self._service.decide_shared(plan, permit=permit, gone=gone)
             return {"results": results, "timing": timing}
 
@@ -112,7 +112,7 @@ class DecideApi:
         self,
         request: Request,
         plan_of: Callable[[object], Plan],
-        score: Callable[[Plan, Permit, Awaitable[object]], Awaitable[object]],
+        score: Callable[[Plan, Permit, Watch], Awaitable[object]],
     ) -> Response:
         with self._admission.enter() as permit:
             body = await read_json(
@@ -121,7 +121,7 @@ class DecideApi:
                 limit=self._settings.max_body_bytes,
                 timeout_s=self._settings.body_timeout_s,
             )
-            return JSONAnswer(await score(plan_of(body), permit, _until_gone(request.receive)))
+            return JSONAnswer(await score(plan_of(body), permit, lambda: _until_gone(request.receive)))
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -20,7 +20,8 @@ COLDEST, HOTTEST = 0.05, 20.0
 def parse_table(text: str) -> dict[str, float]:
     """Return the temperatures by workload in the JSON object *text*; raises ValueError that says what is wrong."""
     try:
-        table = json.loads(text, object_pairs_hook=_without_repeats)
+        # As floats, integers of any length can be compared; Python refuses to read one of thousands of digits.
+        table = json.loads(text, object_pairs_hook=_without_repeats, parse_int=float)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error}") from None
     except RecursionError:
@@ -40,13 +41,12 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _temperature(workload: str, value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # NaN and infinity are out of the range too; a huge integer would overflow a float before it could be compared.
-    if not (is_number and COLDEST <= value <= HOTTEST):  # type: ignore[operator]  # It is a number here.
+    # NaN and infinity are out of the range too.
+    if not (isinstance(value, float) and COLDEST <= value <= HOTTEST):
         raise ValueError(
             f"gives {shorten(workload)!r} a temperature that is not a number from {COLDEST} to {HOTTEST:g}"
         )
-    return float(value)  # type: ignore[arg-type]  # It is a number here.
+    return value
 
 
 def parse_workload(value: object, *, table: Mapping[str, float]) -> str | None:

@@ -39,6 +39,8 @@ class ChatTemplate:
         try:
             return self._template.render(
                 messages=[{"role": message.role, "content": message.content} for message in messages],
+                tools=None,
+                documents=None,
                 add_generation_prompt=True,
                 enable_thinking=False,
                 **self._special_tokens,
@@ -47,8 +49,14 @@ class ChatTemplate:
             raise RuntimeError(f"the model's chat template failed: {error}") from None
 
 
-def _to_json(value: object, ensure_ascii: bool = False, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise_exception(message: str) -> Never:

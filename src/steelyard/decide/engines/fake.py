@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 _MARKERS = ("[fake:out_of_memory]", "[fake:failure]", "[fake:nan]")
 _PIECES = re.compile(r"<\|\w+\|>|" + "|".join(map(re.escape, _MARKERS)) + r"| ?\w+|\s+|[^\w\s]")
 _FIRST_HASHED = 0x110000  # Below are the code points: a piece of one character is its own token.
-_OUT_OF_MEMORY, _FAILURE, _NAN = (_FIRST_HASHED + zlib.crc32(marker.encode()) for marker in _MARKERS)
+
+
+def _hashed(piece: str) -> int:
+    """Return the token of a piece of several characters, which 32 bits hold."""
+    return _FIRST_HASHED + zlib.crc32(piece.encode("utf-8")) % (2**32 - _FIRST_HASHED)
+
+
+_OUT_OF_MEMORY, _FAILURE, _NAN = map(_hashed, _MARKERS)
 
 
 class FakeTokenizer:
@@ -46,10 +53,7 @@ class FakeTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return a token per piece: its code point, or a hash where it is longer than one character."""
-        return [
-            ord(piece) if len(piece) == 1 else _FIRST_HASHED + zlib.crc32(piece.encode("utf-8"))
-            for piece in _PIECES.findall(text)
-        ]
+        return [ord(piece) if len(piece) == 1 else _hashed(piece) for piece in _PIECES.findall(text)]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of *tokens*; a hash cannot be undone and reads as U+FFFD."""

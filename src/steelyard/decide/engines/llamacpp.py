@@ -128,6 +128,7 @@ class LlamaCppEngine:
             self.close()
             raise
         self._memory = self._library.llama_get_memory(self._context)
+        self._held: LlamaPrefix | None = None
         self._batch = self._library.llama_batch_init(self._cells, 0, 1)
         self.evaluated_tokens = 0
         self.traits = Traits(
@@ -155,30 +156,35 @@ class LlamaCppEngine:
 
     def forward(self, tokens: Sequence[int], slots: Sequence[int]) -> list[float]:
         """Return the logits of *slots* after *tokens*, from an empty cache."""
-        self._library.llama_memory_clear(self._memory, True)
+        self._empty()
         last = len(tokens) - 1
         self._decode([_Token(token, i, 0, is_read=i == last) for i, token in enumerate(tokens)])
         return self._read(last, slots)
 
     def prefill(self, tokens: Sequence[int]) -> LlamaPrefix:
-        """Run *tokens* into an empty cache. One prefix lives at a time: a second one takes the first one's place."""
-        self._library.llama_memory_clear(self._memory, True)
+        """Run *tokens* into an empty cache. One prefix lives at a time: the next call here ends it."""
+        self._empty()
         self._decode([_Token(token, i, 0, is_read=False) for i, token in enumerate(tokens)])
-        return LlamaPrefix(self, len(tokens))
+        self._held = LlamaPrefix(self, len(tokens))
+        return self._held
 
-    def score_suffixes(self, length: int, suffixes: Sequence[Suffix]) -> SuffixLogits:
-        """Score *suffixes* after the *length* prefix tokens in sequence 0; raises OutOfMemory where they do not fit."""
+    def score_suffixes(self, prefix: LlamaPrefix, suffixes: Sequence[Suffix]) -> SuffixLogits:
+        """Score *suffixes* after *prefix*, which must still be held; raises OutOfMemory where they do not fit."""
+        if self._held is not prefix:
+            raise RuntimeError("this prefix is closed, or a later call took its place in the cache")
         count = sum(len(suffix.tokens) for suffix in suffixes)
-        if length + count > self._cells:
+        if prefix.length + count > self._cells:
             raise OutOfMemory(f"{len(suffixes)} rows do not fit into the cache of {self._cells} tokens together")
         started = time.perf_counter()
         for sequence in range(1, len(suffixes) + 1):
             self._library.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
         replicated = time.perf_counter()
-        logits = self._run_suffixes(length, suffixes)
-        ended = time.perf_counter()
-        for sequence in range(1, len(suffixes) + 1):
-            self._library.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        try:
+            logits = self._run_suffixes(prefix.length, suffixes)
+        finally:
+            ended = time.perf_counter()
+            for sequence in range(1, len(suffixes) + 1):
+                self._library.llama_memory_seq_rm(self._memory, sequence, -1, -1)
         return SuffixLogits(
             logits=logits,
             replicate_seconds=replicated - started + (time.perf_counter() - ended),
@@ -186,14 +192,19 @@ class LlamaCppEngine:
             padded_tokens=count,
         )
 
-    def clear(self) -> None:
-        """Empty the cache."""
+    def release(self, prefix: LlamaPrefix) -> None:
+        """Empty the cache if it still holds *prefix*."""
+        if self._held is prefix:
+            self._empty()
+
+    def _empty(self) -> None:
+        self._held = None
         self._library.llama_memory_clear(self._memory, True)
 
     def tidy(self, *, failed: bool) -> None:
         """Empty the cache after a call that failed in the middle; otherwise there is nothing to give back."""
         if failed:
-            self.clear()
+            self._empty()
 
     def close(self) -> None:
         """Free the context and the model."""
@@ -263,15 +274,15 @@ class LlamaPrefix:
 
     def __init__(self, engine: LlamaCppEngine, length: int) -> None:
         self._engine = engine
-        self._length = length
+        self.length = length
 
     def score(self, suffixes: Sequence[Suffix]) -> SuffixLogits:
         """Run *suffixes* in one batch."""
-        return self._engine.score_suffixes(self._length, suffixes)
+        return self._engine.score_suffixes(self, suffixes)
 
     def close(self) -> None:
-        """Empty the cache."""
-        self._engine.clear()
+        """Empty the cache, unless a later call has taken it."""
+        self._engine.release(self)
 
     def __enter__(self) -> LlamaPrefix:
         return self

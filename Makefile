@@ -1,0 +1,56 @@
+# Everything runs from a virtual environment in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.run-ready
+DEV_READY := $(VENV)/.dev-ready
+
+.PHONY: help demo test test-slow check format docs bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "steelyard needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "python3 cannot make a virtual environment; \
+	on Debian and Ubuntu install the package python3-venv"; exit 1; }
+
+$(RUN_READY): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp]'
+	@touch $@
+
+$(DEV_READY): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,dev]'
+	@touch $@ $(RUN_READY)
+
+demo: $(RUN_READY) ## Pull a small language model, serve it and show three real decisions (ONCE=1: then stop)
+	$(BIN)/steelyard models pull embedded
+	$(BIN)/python examples/decisions.py $(if $(ONCE),--once)
+
+test: $(DEV_READY) ## Run every test but the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(DEV_READY) ## Run every test, the slow ones too
+	$(BIN)/python -m pytest
+
+check: $(DEV_READY) ## Check format, lint, types, import directions and the generated docs
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+
+format: $(DEV_READY) ## Format the code
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+docs: $(DEV_READY) ## Write the generated parts of docs/
+	$(BIN)/python docs/generate.py
+
+bench: $(DEV_READY) ## Run the benchmarks (minutes; leave the machine alone meanwhile)
+	$(BIN)/steelyard models pull qwen2.5-coder-0.5b
+	$(BIN)/python benchmarks/decide.py
+
+clean: ## Remove the virtual environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

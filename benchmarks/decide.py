@@ -1,0 +1,266 @@
+"""How fast the decision server is, as ratios against named peers, all in one run.
+
+    direct, shared   decisions per second on one 1,500-token state with 21 yes/no questions (embedded 0.5b, CPU)
+    prefill          tokens per second of the shared call's prefill, against llama.cpp's own server in the same wheel
+                     on as many tokens of the same file
+    HTTP             latency of POST /decide over a bare call of the scorer, with the fake engine
+    memory           largest resident set of the scoring process
+
+Prints a Markdown report. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import resource
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import httpx2
+
+from steelyard.decide.domain.direct import score_direct
+from steelyard.decide.domain.rows import Option, Row
+from steelyard.decide.domain.shared import score_shared
+from steelyard.decide.engines.fake import FakeEngine
+from steelyard.decide.engines.llamacpp import LlamaCppEngine, LlamaSource
+from steelyard.models import catalogue, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODEL = "qwen2.5-coder-0.5b"
+STATE_TOKENS = 1500
+QUESTIONS = 21
+REPEATS = 3
+HTTP_REQUESTS = 600
+CLIENTS = (1, 8, 32)
+MAX_TOKENS = 4096
+OPTIONS = (Option(id="yes", description="Yes"), Option(id="no", description="No"))
+
+
+def main() -> None:
+    """Run one part, or all of them with the models' parts in processes of their own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=sorted(PARTS), help="run this part only")
+    part = parser.parse_args().part
+    if part:
+        print(json.dumps(PARTS[part]()))
+        return
+    results: dict[str, dict[str, float]] = {}
+    with click.progressbar(list(PARTS), label="Benchmarks", file=sys.stderr, item_show_func=str) as names:
+        for name in names:
+            command = [sys.executable, __file__, "--part", name]
+            results[name] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    print(report(results))
+
+
+def scorers() -> dict[str, float]:
+    """Measure both scorers on the real model."""
+    before_mib = peak_mib()
+    started = time.perf_counter()
+    engine = real_engine()
+    load_s = time.perf_counter() - started
+    rows = rows_over(state_of(engine, STATE_TOKENS))
+    direct_s = median_seconds(lambda: [score_direct(row, engine=engine, max_tokens=MAX_TOKENS) for row in rows[:3]])
+    timings = [score_shared(rows, engine=engine, max_tokens=MAX_TOKENS)[1] for _ in range(REPEATS)]
+    timing = sorted(timings, key=lambda one: one["total_seconds"])[REPEATS // 2]
+    return {
+        "load_s": load_s,
+        "direct_per_s": 3 / direct_s,
+        "shared_per_s": QUESTIONS / timing["total_seconds"],
+        "shared_total_s": timing["total_seconds"],
+        "prefix_tokens": timing["prefix_tokens"],
+        "suffix_tokens": timing["true_suffix_tokens"],
+        "prefill_tokens_per_s": timing["prefix_tokens"] / timing["prefill_seconds"],
+        "suffix_tokens_per_s": timing["true_suffix_tokens"] / timing["suffix_forward_seconds"],
+        "resident_mib": peak_mib() - before_mib,
+        "file_mib": weights_path().stat().st_size / 2**20,
+    }
+
+
+def llama_server() -> dict[str, float]:
+    """Measure prompt processing of llama.cpp's own server, from its own timings, on random tokens."""
+    import xllamacpp  # noqa: PLC0415  # The peer is loaded in this part's process only.
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights_path())
+    params.n_ctx = 2 * MAX_TOKENS
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = len(os.sched_getaffinity(0))
+    params.verbosity = 0
+    server = xllamacpp.Server(params)
+    speeds = []
+    for repeat in range(REPEATS):
+        prompt = list(range(1000 + repeat, 1000 + repeat + STATE_TOKENS))
+        answer = server.handle_completions({"prompt": prompt, "n_predict": 1, "cache_prompt": False})
+        speeds.append(answer["timings"]["prompt_per_second"])
+    return {"prefill_tokens_per_s": statistics.median(speeds)}
+
+
+def http() -> dict[str, float]:
+    """Measure POST /decide with the fake engine against bare calls of the scorer in this process."""
+    engine = FakeEngine()
+    row = rows_over("The parcel was handed over on Monday.")[0]
+    bare = [seconds(lambda: score_direct(row, engine=engine, max_tokens=MAX_TOKENS)) for _ in range(HTTP_REQUESTS)]
+    figures = {"bare_p50_ms": 1000 * quantile(bare, 50), "bare_p99_ms": 1000 * quantile(bare, 99)}
+    token = secrets.token_hex(32)
+    server, url = start_fake_server(token)
+    try:
+        for clients in CLIENTS:
+            latencies, took = asyncio.run(load(url, token, row, clients))
+            figures |= {
+                f"p50_ms_{clients}": 1000 * quantile(latencies, 50),
+                f"p99_ms_{clients}": 1000 * quantile(latencies, 99),
+                f"per_s_{clients}": len(latencies) / took,
+            }
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+    return figures
+
+
+PARTS: dict[str, Callable[[], dict[str, float]]] = {"scorers": scorers, "llama_server": llama_server, "http": http}
+
+
+def real_engine() -> LlamaCppEngine:
+    """Return the engine on the embedded 0.5b."""
+    return LlamaCppEngine(LlamaSource(path=weights_path(), name=MODEL, device="cpu", max_tokens=MAX_TOKENS))
+
+
+def weights_path() -> Path:
+    """Return where the weights lie; leaves where they are not pulled."""
+    path = store.path_of(catalogue.require(MODEL), store.models_dir(os.environ))
+    return path if path.is_file() else sys.exit(f"pull the weights first: steelyard models pull {MODEL}")
+
+
+def state_of(engine: LlamaCppEngine, tokens: int) -> str:
+    """Return an English text of about *tokens* tokens."""
+    sentences = (
+        f"On day {day} the depot sent {7 * day % 40} parcels and took {3 * day % 11} back. " for day in range(999)
+    )
+    text = ""
+    while len(engine.tokenizer.encode(text)) < tokens:
+        text += next(sentences)
+    return text
+
+
+def rows_over(state: str) -> list[Row]:
+    """Return the yes/no rows over *state*."""
+    return [
+        Row(id=f"q{n}", state=state, question=f"Did the depot send more than {n} parcels on day {n}?", options=OPTIONS)
+        for n in range(1, QUESTIONS + 1)
+    ]
+
+
+def start_fake_server(token: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a server on the fake engine and return it with its address."""
+    command = [
+        str(Path(sys.executable).with_name("semif-serve")),
+        "--model",
+        "fake",
+        "--port",
+        "0",
+        "--max-queue",
+        "64",
+    ]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMIF_")}
+    server = subprocess.Popen(command, env=environment | {"SEMIF_API_TOKEN": token}, stderr=subprocess.PIPE, text=True)
+    log = server.stderr or ()
+    for line in log:
+        if found := re.search(r"Serving .* on (http://\S+)", line):
+            # A full pipe would block the server, so the rest of its log is read and dropped.
+            threading.Thread(target=deque, args=(log, 0), daemon=True).start()
+            return server, found[1]
+    sys.exit("the server did not start")
+
+
+async def load(url: str, token: str, row: Row, clients: int) -> tuple[list[float], float]:
+    """Post the row from *clients* connections at once; return every latency and the seconds that all took."""
+    options = [{"id": option.id, "description": option.description} for option in row.options]
+    body = {"id": row.id, "state": row.state, "question": row.question, "options": options}
+    latencies: list[float] = []
+
+    async def one(client: httpx2.AsyncClient) -> None:
+        for _ in range(HTTP_REQUESTS // clients):
+            started = time.perf_counter()
+            response = await client.post("/decide", json=body)
+            latencies.append(time.perf_counter() - started)
+            response.raise_for_status()
+
+    started = time.perf_counter()
+    async with httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        await asyncio.gather(*(one(client) for _ in range(clients)))
+    return latencies, time.perf_counter() - started
+
+
+def report(results: dict[str, dict[str, float]]) -> str:
+    """Return the Markdown report."""
+    scorer, peer, web = results["scorers"], results["llama_server"], results["http"]
+    lines = [
+        f"# {MODEL}, {os.cpu_count()} cores, prefix of {scorer['prefix_tokens']:.0f} tokens, {QUESTIONS} questions\n",
+        "| figure | value |",
+        "| --- | --- |",
+        f"| direct decisions per second | {scorer['direct_per_s']:.3f} |",
+        f"| shared decisions per second | {scorer['shared_per_s']:.3f} |",
+        f"| shared over direct | {scorer['shared_per_s'] / scorer['direct_per_s']:.1f} |",
+        f"| prefill, tokens per second | {scorer['prefill_tokens_per_s']:.0f} |",
+        f"| llama.cpp's own server, tokens per second | {peer['prefill_tokens_per_s']:.0f} |",
+        f"| prefill over llama.cpp's own | {scorer['prefill_tokens_per_s'] / peer['prefill_tokens_per_s']:.2f} |",
+        f"| suffixes, tokens per second | {scorer['suffix_tokens_per_s']:.0f} |",
+        f"| load, SHA-256 included, seconds | {scorer['load_s']:.1f} |",
+        (
+            f"| resident memory over the file's size | {scorer['resident_mib'] / scorer['file_mib']:.2f} "
+            f"({scorer['resident_mib']:.0f} MiB over {scorer['file_mib']:.0f} MiB) |"
+        ),
+        (
+            f"\nPOST /decide with the fake engine; the bare scorer takes p50 {web['bare_p50_ms']:.2f} ms, "
+            f"p99 {web['bare_p99_ms']:.2f} ms\n"
+        ),
+        "| clients | p50 ms | p99 ms | requests per second | p50 over the bare scorer |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {n} | {web[f'p50_ms_{n}']:.2f} | {web[f'p99_ms_{n}']:.2f} | {web[f'per_s_{n}']:.0f} | "
+        f"{web[f'p50_ms_{n}'] / web['bare_p50_ms']:.1f} |"
+        for n in CLIENTS
+    ]
+    return "\n".join(lines)
+
+
+def median_seconds(work: Callable[[], object]) -> float:
+    """Return the median seconds of a few runs of *work*."""
+    return statistics.median(seconds(work) for _ in range(REPEATS))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long *work* takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def quantile(values: list[float], percent: int) -> float:
+    """Return the given percentile of *values*."""
+    return statistics.quantiles(values, n=100)[percent - 1]
+
+
+def peak_mib() -> float:
+    """Return the largest resident set of this process so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Writes the parts of docs/ that follow from the code, between `<!-- generated: NAME -->` and `<!-- end -->`.
+
+With --check it writes nothing and fails where a part is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from steelyard.decide.api.errors import STATUS_OF
+from steelyard.decide.metrics import Metrics
+from steelyard.decide.settings import SETTINGS
+from steelyard.models.catalogue import CATALOGUE
+from steelyard.web.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def settings() -> str:
+    """Return the table of settings."""
+    rows = [(f"`{s.variable}`", f"`{s.flag}`" if s.has_flag else "none", s.shown_default, s.meaning) for s in SETTINGS]
+    return _table(("variable", "flag", "default", "meaning"), rows)
+
+
+def errors() -> str:
+    """Return the table of error answers."""
+    refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
+    failures = [(status, error.code, error.__doc__ or "") for error, status in STATUS_OF.items()]
+    rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *failures})]
+    return _table(("status", "code", "message, where none says more"), rows)
+
+
+def metrics() -> str:
+    """Return the table of metrics."""
+    text = Metrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render().decode("utf-8")
+    families = [family for family in text_string_to_metric_families(text) if not family.name.endswith("_created")]
+    return _table(("metric", "kind", "meaning"), [(f"`{f.name}`", f.type, f.documentation) for f in families])
+
+
+def weights() -> str:
+    """Return the table of weights that can be pulled."""
+    rows = [
+        (f"`{w.name}`", f"{w.size_bytes / 1e6:.0f} MB", w.licence, w.hub_repository or "none known", f"`{w.sha256}`")
+        for w in CATALOGUE
+    ]
+    return _table(("name", "size", "licence", "official repository", "SHA-256"), rows)
+
+
+PARTS = {"settings": settings, "errors": errors, "metrics": metrics, "weights": weights}
+
+
+def main() -> None:
+    """Write or check every page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is out of date")
+    is_check = parser.parse_args().check
+    stale = [page for page in sorted(DOCS.rglob("*.md")) if _refresh(page, is_check=is_check)]
+    if is_check and stale:
+        sys.exit(f"out of date: {', '.join(page.name for page in stale)}; run: make docs")
+
+
+def _refresh(page: Path, *, is_check: bool) -> bool:
+    """Bring *page* up to date unless this is a check; tell whether it was stale."""
+    before = page.read_text(encoding="utf-8")
+    after = PART.sub(lambda match: f"{match[1]}{PARTS[match[2]]()}{match[3]}", before)
+    if not is_check:
+        page.write_text(after, encoding="utf-8")
+    return before != after
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+if __name__ == "__main__":
+    main()
