@@ -78,8 +78,10 @@ def test_a_real_pull_leaves_the_official_file_and_says_how_to_serve_it(pulled) -
     store.verify(weights, directory)
     assert stdout.splitlines() == [
         f"smollm2-135m is in {store.path_of(weights, directory)} (98.4 MB, SHA-256 verified).",
-        "Serve it with: SEMIF_API_TOKEN=$(openssl rand -hex 32) "
-        f"SEMIF_MODELS_DIR='{directory}' steelyard decide serve --model smollm2-135m --device cpu",
+        (
+            "Serve it with: SEMIF_API_TOKEN=$(openssl rand -hex 32) "
+            f"SEMIF_MODELS_DIR='{directory}' steelyard decide serve --model smollm2-135m --device cpu"
+        ),
     ]
     assert stderr.startswith("No official hub address is known for exactly the file of smollm2-135m. Taking the same")
     assert "Downloading smollm2-135m: 100 % of 98.4 MB" in stderr

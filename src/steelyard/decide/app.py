@@ -19,6 +19,7 @@ from steelyard.decide.service import ScoringService
 from steelyard.decide.startup import warm_up
 from steelyard.hall.errors import SteelyardError
 from steelyard.web.admission import Admission
+from steelyard.web.errors import ClientGone
 from steelyard.web.gate import Gate
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def build_server(settings: Settings, engine: Engine, *, on_poisoned: Callable[[]
 def _application(routes: list[Route]) -> Starlette:
     application = Starlette(
         routes=routes,
-        exception_handlers={HTTPException: answer_http_exception, SteelyardError: answer_exception},
+        exception_handlers={
+            HTTPException: answer_http_exception,
+            SteelyardError: answer_exception,
+            ClientGone: answer_exception,
+        },
         # Starlette answers what is left over and then raises it again, which closes the connection; this one does not.
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_unforeseen})],
     )
@@ -77,6 +82,5 @@ def _application(routes: list[Route]) -> Starlette:
 
 async def _answer_unforeseen(request: Request, error: Exception) -> Response:
     """Answer what nobody foresaw, such as a failure while the response is built; the log has the reason."""
-    if not isinstance(error, ValueError):
-        logger.error("Unforeseen failure", exc_info=error)
+    logger.error("Unforeseen failure", exc_info=error)
     return await answer_exception(request, error)

@@ -6,6 +6,7 @@ that cannot be scored becomes an error record with its line number, and the rest
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from typing import IO, TYPE_CHECKING
 
 from steelyard.decide.domain.direct import score_direct
 from steelyard.decide.domain.errors import DecideError, InvalidRequest
-from steelyard.decide.domain.prompt import encode_row, serialise
+from steelyard.decide.domain.prompt import encode_row, messages_of, serialise
 from steelyard.decide.domain.rows import Row, parse_row
 from steelyard.decide.domain.shared import score_shared
+from steelyard.hall.digests import sha256_of_text
 from steelyard.hall.errors import SteelyardError
 from steelyard.web.bodies import parse_json
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from steelyard.decide.domain.ports import Engine
     from steelyard.decide.domain.results import Result
     from steelyard.decide.model_thread import ModelThread
 
@@ -42,6 +43,15 @@ class BatchLimits:
 
     max_tokens: int
     max_decisions: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How rows are scored in this run."""
+
+    mode: str
+    thread: ModelThread
+    limits: BatchLimits
 
 
 @dataclass(frozen=True)
@@ -77,16 +87,29 @@ def score_file(
     *on_rows* hears the number of rows after each piece of work, those of an earlier run first. Raises BatchRefused
     where the output belongs to another input, another model or another mode.
     """
-    with input_path.open("rb") as source, _open_output(input_path, output_path) as output:
-        lines = _lines(source)
-        failed, done = _skip_finished(output, lines, thread.engine)
-        on_rows(done)
-        for group in _groups(lines, mode=mode, limits=limits):
-            records = _records(group, mode=mode, thread=thread, limits=limits)
-            failed += sum("error" in record for record in records)
-            output.write(b"".join(_json_line(record) for record in records))
-            output.flush()
-            on_rows(len(records))
+    try:
+        with input_path.open("rb") as source, _open_output(input_path, output_path) as output:
+            return _score_lines(_lines(source), output, run=_Run(mode, thread, limits), on_rows=on_rows)
+    except OSError as error:
+        raise BatchRefused(
+            f"cannot go on with {output_path}: {error.strerror}; put that right and run the same command again"
+        ) from None
+
+
+def _score_lines(lines: Iterator[_Line], output: IO[bytes], *, run: _Run, on_rows: Callable[[int], object]) -> int:
+    failed, done = _skip_finished(output, lines, run)
+    on_rows(done)
+    for group in _groups(lines, run):
+        records = _records(group, run)
+        if run.thread.is_poisoned:  # Errors from now on say nothing about their rows, so no record keeps them.
+            raise BatchRefused(
+                f"the model stopped answering at line {group[0].number}; run the same command again, and if it stops "
+                "there again, take that row out"
+            )
+        failed += sum("error" in record for record in records)
+        output.write(b"".join(_json_line(record) for record in records))
+        output.flush()
+        on_rows(len(records))
     return failed
 
 
@@ -94,9 +117,13 @@ def _open_output(input_path: Path, output_path: Path) -> IO[bytes]:
     try:
         if output_path.exists() and os.path.samefile(input_path, output_path):
             raise BatchRefused("--input and --output are the same file; name another output")
-        return output_path.open("a+b")
+        output = output_path.open("a+b")
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BatchRefused(f"another run is writing {output_path}; wait for it or name another --output") from None
     except OSError as error:
-        raise BatchRefused(f"cannot write {output_path}: {error.strerror}") from None
+        raise BatchRefused(f"cannot write {output_path}: {error.strerror or error}") from None
+    return output
 
 
 def _lines(source: IO[bytes]) -> Iterator[_Line]:
@@ -108,7 +135,7 @@ def _lines(source: IO[bytes]) -> Iterator[_Line]:
 def _parse_line(number: int, line: bytes) -> _Line:
     identifier = None
     try:
-        fields = parse_json(line)
+        fields = parse_json(line, what="The line")
         if not isinstance(fields, dict):
             raise InvalidRequest("The line must be a JSON object")
         identifier = fields.get("id") if isinstance(fields.get("id"), str) else None
@@ -117,40 +144,55 @@ def _parse_line(number: int, line: bytes) -> _Line:
         return _Line(number=number, id=identifier, row=None, error=error)
 
 
-def _skip_finished(output: IO[bytes], lines: Iterator[_Line], engine: Engine) -> tuple[int, int]:
+def _skip_finished(output: IO[bytes], lines: Iterator[_Line], run: _Run) -> tuple[int, int]:
     """Take from *lines* those that *output* answers already; return its error records and all its records."""
     failed = done = end = 0
     output.seek(0)
     for record_line in output:
         if not record_line.endswith(b"\n"):
             break  # The run was cut off in the middle of this record: it is written again.
-        record = _finished_record(record_line, engine)
+        record = _finished_record(record_line, run)
         line = next(lines, None)
-        if line is None or record.get("id") != line.id:
+        if line is None or not _answers(record, line, run):
             raise BatchRefused(f"record {done + 1} of the output does not answer the input; name a new --output")
         failed, done, end = failed + ("error" in record), done + 1, end + len(record_line)
     output.truncate(end)
     return failed, done
 
 
-def _finished_record(line: bytes, engine: Engine) -> dict[str, object]:
+def _finished_record(line: bytes, run: _Run) -> dict[str, object]:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
-    if not isinstance(record, dict):
+    model = record.get("model", {}) if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(model, dict):
         raise BatchRefused("the output holds a line that is no record of ours; name a new --output")
-    model = record.get("model", {})
-    if "error" not in record and {k: v for k, v in model.items() if k != "serving_config"} != engine.model:
+    if "error" in record:
+        return record
+    if {k: v for k, v in model.items() if k != "serving_config"} != run.thread.engine.model:
         raise BatchRefused("the output holds results of another model; name a new --output")
+    if ("serving_config" in model) != (run.mode == "shared"):
+        raise BatchRefused("the output holds results of the other mode; name a new --output")
     return record
 
 
-def _groups(lines: Iterator[_Line], *, mode: str, limits: BatchLimits) -> Iterator[list[_Line]]:
+def _answers(record: dict[str, object], line: _Line, run: _Run) -> bool:
+    """Tell whether *record* is the outcome of *line*: files of different rows often number them alike."""
+    row = line.row
+    if record.get("id") != line.id:
+        return False
+    if "error" in record or row is None:
+        return "error" in record
+    text = run.thread.submit(lambda engine: engine.tokenizer.render(messages_of(row))).result()
+    return record.get("prompt_sha256") == sha256_of_text(text)
+
+
+def _groups(lines: Iterator[_Line], run: _Run) -> Iterator[list[_Line]]:
     """Yield runs of lines that go into one engine call: one line, or in shared mode neighbours of one exact state."""
     group: list[_Line] = []
     for line in lines:
-        if group and not (mode == "shared" and _joins(line, group, limits)):
+        if group and not (run.mode == "shared" and _joins(line, group, run.limits)):
             yield group
             group = []
         group.append(line)
@@ -166,11 +208,11 @@ def _joins(line: _Line, group: Sequence[_Line], limits: BatchLimits) -> bool:
     return is_same_state and line.id not in {other.id for other in group}
 
 
-def _records(group: list[_Line], *, mode: str, thread: ModelThread, limits: BatchLimits) -> list[Result]:
+def _records(group: list[_Line], run: _Run) -> list[Result]:
     """Return one record per line of *group*, in order."""
-    checked = [_checked(line, thread, limits) for line in group]
+    checked = [_checked(line, run) for line in group]
     rows = [line.row for line in checked if line.row is not None]
-    scored = iter(_scored(rows, mode=mode, thread=thread, limits=limits))
+    scored = iter(_scored(rows, run))
     records: list[Result] = []
     for line in checked:
         outcome = line.error if line.row is None else next(scored)
@@ -178,28 +220,34 @@ def _records(group: list[_Line], *, mode: str, thread: ModelThread, limits: Batc
     return records
 
 
-def _checked(line: _Line, thread: ModelThread, limits: BatchLimits) -> _Line:
+def _checked(line: _Line, run: _Run) -> _Line:
     """Return *line*, or its error where its prompt breaks a rule: one bad row must not spoil its whole group."""
     row = line.row
     if row is None:
         return line
     try:
-        thread.submit(lambda engine: encode_row(row, tokenizer=engine.tokenizer, max_tokens=limits.max_tokens)).result()
+        run.thread.submit(
+            lambda engine: encode_row(row, tokenizer=engine.tokenizer, max_tokens=run.limits.max_tokens)
+        ).result()
     except DecideError as error:
         return _Line(number=line.number, id=line.id, row=None, error=error)
     return line
 
 
-def _scored(rows: list[Row], *, mode: str, thread: ModelThread, limits: BatchLimits) -> Sequence[Result | DecideError]:
-    """Return a result for each of *rows*, or the error that all of them met."""
+def _scored(rows: list[Row], run: _Run) -> Sequence[Result | DecideError]:
+    """Return for each of *rows* its result or error. Rows that fail together are scored again, each alone."""
     if not rows:
         return []
     try:
-        if mode == "direct":
-            return [thread.submit(lambda e: score_direct(rows[0], engine=e, max_tokens=limits.max_tokens)).result()]
-        return thread.submit(lambda e: score_shared(rows, engine=e, max_tokens=limits.max_tokens)).result()[0]
+        if run.mode == "direct":
+            return [
+                run.thread.submit(lambda e: score_direct(rows[0], engine=e, max_tokens=run.limits.max_tokens)).result()
+            ]
+        return run.thread.submit(lambda e: score_shared(rows, engine=e, max_tokens=run.limits.max_tokens)).result()[0]
     except DecideError as error:
-        return [error] * len(rows)
+        if len(rows) == 1:
+            return [error]
+    return [_scored([row], run)[0] for row in rows]
 
 
 def _error_record(line: _Line, error: SteelyardError) -> Result:

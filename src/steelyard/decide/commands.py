@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 _EXIT_REFUSED = 2
 _EXIT_ERROR_RECORDS = 1
+_EXIT_INTERRUPTED = 130
 # What a batch run reads of the settings; the others are about serving.
 _SCORING_SETTINGS = (
     "model",
@@ -33,6 +34,7 @@ _SCORING_SETTINGS = (
     "max_tokens",
     "max_decisions",
     "models_dir",
+    "threads",
     "fake_seconds",
 )
 
@@ -92,7 +94,7 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
     """Score a file of rows.
 
     A row that cannot be scored becomes an error record with its line number and the rest goes on. Exit code: 0 if
-    every row was scored, 1 if some became error records, 2 if nothing could be done.
+    every row was scored, 1 if some became error records, 2 if the run was refused, 130 if it was interrupted.
     """
     _stay_offline()
     _log_to_stderr()
@@ -106,6 +108,9 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
                 failed = score_file(
                     input_path, output_path, mode=mode, thread=thread, limits=limits, on_rows=bar.update
                 )
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted: run the same command again, and it goes on where this one stopped.", err=True)
+            sys.exit(_EXIT_INTERRUPTED)
         finally:
             thread.close()
     click.echo(f"{total - failed} of {total} rows scored, {failed} error records; see {output_path}", err=True)

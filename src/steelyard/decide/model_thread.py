@@ -10,6 +10,7 @@ import gc
 import logging
 import threading
 import time
+import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,12 +36,17 @@ class ModelThread:
         self._on_poisoned = on_poisoned
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
         self._running_since: float | None = None
-        self._is_poisoned = threading.Event()
+        self._poisoned = threading.Event()
 
     @property
     def engine(self) -> Engine:
         """The engine, for its facts only; its calls belong to this thread."""
         return self._engine
+
+    @property
+    def is_poisoned(self) -> bool:
+        """Tell whether the engine no longer scores at all; every job fails from then on."""
+        return self._poisoned.is_set()
 
     @property
     def running_seconds(self) -> float | None:
@@ -58,7 +64,7 @@ class ModelThread:
         self._engine.close()
 
     def _run(self, job: Callable[[Engine], T]) -> T:
-        if self._is_poisoned.is_set():
+        if self.is_poisoned:
             raise ScoringFailed("The model stopped answering and the server is going down")
         self._running_since = time.monotonic()
         try:
@@ -91,16 +97,19 @@ class ModelThread:
             self._warm_up(self._engine)
         except Exception:
             logger.exception("The warm-up row no longer scores after a failure; the process ends for its supervisor")
-            self._is_poisoned.set()
+            self._poisoned.set()
             self._on_poisoned()
 
 
 def _translated(error: Exception) -> DecideError:
-    """Return the error that callers see in place of *error*, with no link to it."""
+    """Return the error that callers see in place of *error*, with no link to it.
+
+    The log gets texts only: a handler that keeps its records would keep the error, and the tensors in its frames.
+    """
     if is_out_of_memory(error):
-        logger.warning("Out of memory while scoring: %s", error)
+        logger.warning("Out of memory while scoring: %s", str(error))
         return OutOfMemory(str(error))
-    logger.error("Scoring failed", exc_info=error)
+    logger.error("Scoring failed\n%s", "".join(traceback.format_exception(error)))
     return ScoringFailed(str(error) if isinstance(error, ScoringFailed) else None)
 
 

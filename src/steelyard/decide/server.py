@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from steelyard.decide.app import build_server
 from steelyard.decide.startup import StartRefused
+from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -65,9 +66,13 @@ def _bind(address: Address) -> socket.socket:
         # asyncio sets this on sockets that name their protocol, which a listener made here does not; without it an
         # answer's body waits 40 ms for the acknowledgement of its head. Accepted sockets inherit it.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except UnicodeError:  # Python's IDNA codec cannot encode every text, such as a long one.
+        raise StartRefused(f"SEMIF_BIND: {shorten(address.host)} is no host name; choose another --bind") from None
     except OSError as error:
+        # Resolver errors have negative numbers and texts of their own; create_server repeats the address in its text.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise StartRefused(
-            f"SEMIF_BIND: cannot listen on {address.host}:{address.port}: {error.strerror}; choose another --bind"
+            f"SEMIF_BIND: cannot listen on {shorten(address.host)}:{address.port}: {reason}; choose another --bind"
         ) from None
     return listener
 
@@ -76,7 +81,10 @@ class EnvelopeProtocol(H11Protocol):
     """HTTP/1.1 whose answer to a request that is no HTTP is in the error envelope too."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that h11 could not read, and close."""
+        """Answer a request that h11 could not read, unless it already has its answer, and close."""
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            self.transport.close()
+            return
         body = json.dumps({"error": {"code": "invalid_request", "message": f"Malformed HTTP: {msg}"}}).encode("ascii")
         headers = [
             ("content-type", "application/json"),
@@ -96,19 +104,24 @@ class _Process(uvicorn.Server):
         super().__init__(config)
         self._admission = admission
         self._poisoned = poisoned
+        self._is_drain_announced = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's signature.
-        """Drain on the first signal, exit at once on the second."""
+        """Drain on the first signal, exit at once on the second. A signal handler must not log: it may interrupt it."""
         if self._admission.is_draining:
             self.should_exit = self.force_exit = True
-            return
-        logger.info("Draining: %d requests in progress", self._admission.in_progress)
         self._admission.is_draining = True
 
     async def on_tick(self, counter: int) -> bool:
         """Tell uvicorn to exit once the drain has come to its end; a poisoned engine starts one."""
         if self._poisoned.is_set():
             self._admission.is_draining = True
-        if self._admission.is_draining and self._admission.in_progress == 0:
-            self.should_exit = True
+        if self._admission.is_draining:
+            self._announce_drain()
+            self.should_exit = self.should_exit or self._admission.in_progress == 0
         return await super().on_tick(counter)
+
+    def _announce_drain(self) -> None:
+        if not self._is_drain_announced:
+            self._is_drain_announced = True
+            logger.info("Draining: %d requests in progress", self._admission.in_progress)

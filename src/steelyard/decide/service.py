@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from steelyard.decide.domain.direct import score_direct
-from steelyard.decide.domain.errors import OutOfMemory
+from steelyard.decide.domain.errors import InvalidRequest, OutOfMemory
 from steelyard.decide.domain.plans import answers_of, rows_of
 from steelyard.decide.domain.shared import score_shared
+from steelyard.hall.texts import shorten
 from steelyard.web.errors import ClientGone
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ _SHARED_PHASES = {
     "total": "total_seconds",
 }
 _Scored = tuple[list["Result"], "Timing"]
-Watch = Callable[
-    [], Awaitable[object]
-]  # Called once the work is queued; its awaitable ends when nobody waits any more.
+# Called once the work is queued; its awaitable ends when nobody waits for the answer any more.
+Watch = Callable[[], Awaitable[object]]
 
 
 class ScoringService:
@@ -68,6 +68,8 @@ class ScoringService:
         future.add_done_callback(self._count_failure)  # Also where nobody waits for the answer any more.
         try:
             return await _first(asyncio.wrap_future(future), gone)
+        except ValueError as error:  # Raised while scoring, so it speaks of the caller's row.
+            raise _as_invalid_request(error) from None
         finally:
             _settle(future, permit)
 
@@ -104,6 +106,10 @@ async def _first(scored: asyncio.Future[_Scored], gone: Watch) -> _Scored:
     finally:
         watcher.cancel()
         scored.cancel()
+
+
+def _as_invalid_request(error: ValueError) -> InvalidRequest:
+    return error if isinstance(error, InvalidRequest) else InvalidRequest(shorten(str(error), limit=200))
 
 
 def _settle(future: Future[_Scored], permit: Permit) -> None:

@@ -64,6 +64,7 @@ class Settings:
     calibration: Mapping[str, float]
     body_timeout_s: float
     models_dir: Path | None
+    threads: int | None
     fake_seconds: float
 
 
@@ -245,10 +246,12 @@ SETTINGS = (
     Setting("max_queue", _integer, 32, "Most POSTs in progress, waiting and scoring; one more is a 429.", "32"),
     Setting("calibration", _table, {}, "Path of a JSON object {workload: temperature}; temperatures from 0.05 to 20.",
             "unset"),
-    Setting("body_timeout_s", _positive_number, 30.0, "Seconds to wait for the next piece of a request's body.",
+    Setting("body_timeout_s", _positive_number, 30.0, "Seconds that a request's body may take to arrive.",
             "30"),
     Setting("models_dir", _directory, None, "Folder that `steelyard models pull` fills and pulled names are found in.",
             "~/.cache/steelyard/models"),
+    Setting("threads", _integer, None, "Processor threads of the `llamacpp` engine; set it lower where other busy "
+            "processes share the machine, since its threads wait for one another by spinning.", "all cores"),
     Setting("fake_seconds", _number, 0.0, "Seconds that each call of the `fake` engine takes, to test a busy server.",
             "0"),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.ports import Engine
     from steelyard.decide.settings import Settings
 
+logger = logging.getLogger("steelyard.decide")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 # The warm-up is no caller's row, so the operator's limit does not bind it.
 _WARM_UP_TOKENS = 4096
@@ -63,11 +65,15 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
 
 def build_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
     """Return the engine for SEMIF_MODEL and SEMIF_ENGINE, loaded; raises ValueError or ImportError."""
-    if settings.model == "fake":
-        return FakeEngine(seconds_per_call=settings.fake_seconds)
     if settings.engine in ("torch", "semif"):
         raise BadSetting(f"SEMIF_ENGINE {settings.engine} is not part of this release; use auto or llamacpp")
-    return LlamaCppEngine(_llama_source(settings, environ))
+    if settings.model == "fake":
+        if settings.engine != "auto":
+            raise BadSetting(f"SEMIF_ENGINE {settings.engine} cannot serve SEMIF_MODEL fake; set SEMIF_ENGINE=auto")
+        return FakeEngine(seconds_per_call=settings.fake_seconds)
+    source = _llama_source(settings, environ)
+    logger.info("Loading %s", source.path)
+    return LlamaCppEngine(source)
 
 
 def warm_up(engine: Engine) -> None:
@@ -110,7 +116,13 @@ def _llama_source(settings: Settings, environ: Mapping[str, str]) -> LlamaSource
         if not path.is_file():
             raise BadSetting(f"SEMIF_MODEL {settings.model} is not pulled; run: steelyard models pull {weights.name}")
     return LlamaSource(
-        path=path, name=name, device=settings.device, max_tokens=settings.max_tokens, sha256=sha256, revision=revision
+        path=path,
+        name=name,
+        device=settings.device,
+        max_tokens=settings.max_tokens,
+        sha256=sha256,
+        revision=revision,
+        threads=settings.threads,
     )
 
 

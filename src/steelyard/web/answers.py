@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 # How long, and how much of, an unread body is read and thrown away after an early answer: closing at once would reset
 # the connection, and the client would lose the answer that is on its way.
-_LINGER_S = 2.0
-_LINGER_BYTES = 4 << 20
+_LINGER_S = 10.0
+_LINGER_PAUSE_S = 2.0
+_LINGER_BYTES = 64 << 20
 _WATCHED = "steelyard.watched_body"
 
 
@@ -48,6 +49,13 @@ class ErrorAnswer(JSONAnswer):
         await send({"type": "http.response.body", "body": b""})
 
 
+class NoAnswer(Response):
+    """What a client that has hung up gets: nothing is sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send nothing."""
+
+
 class WatchedBody:
     """A `receive` that knows whether the request's body has come to its end."""
 
@@ -77,7 +85,8 @@ async def _drain(receive: Receive) -> None:
     try:
         async with asyncio.timeout(_LINGER_S):
             while drained < _LINGER_BYTES:
-                event = await receive()
+                async with asyncio.timeout(_LINGER_PAUSE_S):
+                    event = await receive()
                 drained += len(event.get("body", b""))
                 if not event.get("more_body", False):
                     return

@@ -43,34 +43,47 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, timeout_s: fl
     """Return the decompressed body, of which never more than *limit* bytes are held."""
     headers = list(scope["headers"])
     decoder = _decoder(headers)
-    if _declared_length(headers) > limit:
+    # Compressed, a little content may need more bytes than it has, and a stream without any must still end.
+    sent_limit = limit if isinstance(decoder, _Plain) else limit + limit // 8 + 1024
+    if _declared_length(headers) > sent_limit:
         raise _too_large(limit)
+    try:
+        async with asyncio.timeout(timeout_s):  # One for all pieces: a client that drips must not hold its place.
+            return await _read_pieces(receive, decoder, limit=limit, sent_limit=sent_limit)
+    except TimeoutError:
+        raise RequestTimeout(f"The body did not arrive within {timeout_s:g} seconds") from None
+
+
+async def _read_pieces(receive: Receive, decoder: _Decoder, *, limit: int, sent_limit: int) -> bytes:
     body = bytearray()
-    is_last = False
+    sent, is_last = 0, False
     while not is_last:
-        chunk, is_last = await _next_chunk(receive, timeout_s)
+        chunk, is_last = await _next_chunk(receive)
+        sent += len(chunk)
+        if sent > sent_limit:
+            raise _too_large(limit)
         _keep(body, chunk, decoder, limit)
     decoder.finish()
     return bytes(body)
 
 
-def parse_json(body: bytes) -> object:
-    """Return the JSON value in *body*; raises MalformedBody for what is not strict JSON in UTF-8."""
+def parse_json(body: bytes, *, what: str = "The body") -> object:
+    """Return the JSON value in *body*; raises MalformedBody, speaking of *what*, unless it is strict JSON in UTF-8."""
     try:
         text = body.decode("utf-8-sig")
         value: object = json.loads(text, parse_constant=_refuse_constant)
         if _SURROGATE_ESCAPE.search(text):  # Most are halves of a pair; encoding finds the lone ones.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
-        raise MalformedBody(f"The body is not UTF-8: byte {error.start} is invalid") from None
+        raise MalformedBody(f"{what} is not UTF-8: byte {error.start} is invalid") from None
     except UnicodeEncodeError:
-        raise MalformedBody("The body holds a lone surrogate escape, which no UTF-8 text can carry") from None
+        raise MalformedBody(f"{what} holds a lone surrogate escape, which no UTF-8 text can carry") from None
     except json.JSONDecodeError as error:
-        raise MalformedBody(f"The body is not JSON: {error.msg} at character {error.pos}") from None
+        raise MalformedBody(f"{what} is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
-        raise MalformedBody("The body is nested too deeply") from None
+        raise MalformedBody(f"{what} is nested too deeply") from None
     except ValueError:
-        raise MalformedBody("The body holds NaN, Infinity or an integer of thousands of digits") from None
+        raise MalformedBody(f"{what} holds NaN, Infinity or an integer of thousands of digits") from None
     return value
 
 
@@ -86,12 +99,8 @@ def _declared_length(headers: list[tuple[bytes, bytes]]) -> int:
     return 0
 
 
-async def _next_chunk(receive: Receive, timeout_s: float) -> tuple[bytes, bool]:
-    try:
-        async with asyncio.timeout(timeout_s):
-            event = await receive()
-    except TimeoutError:
-        raise RequestTimeout(f"No more of the body arrived within {timeout_s:g} seconds") from None
+async def _next_chunk(receive: Receive) -> tuple[bytes, bool]:
+    event = await receive()
     if event["type"] == "http.disconnect":
         raise ClientGone
     return event.get("body", b""), not event.get("more_body", False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.web.answers import ErrorAnswer, WatchedBody
 from steelyard.web.auth import check_bearer
-from steelyard.web.errors import ClientGone, Unauthorized
+from steelyard.web.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -62,8 +62,6 @@ class Gate:
         except Unauthorized as error:
             answer = ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
             await answer(scope, receive, send)
-        except ClientGone:
-            return
 
 
 class _Answer:

@@ -19,15 +19,8 @@ STATUS_OF: Mapping[type[DecideError], int] = {
 
 
 def answer_for(error: Exception) -> ErrorAnswer:
-    """Return the answer for *error*; what the table does not know is a failed scoring.
-
-    A plain ValueError comes from a scorer and speaks of the caller's row.
-    """
+    """Return the answer for *error*; what the table does not know is a failed scoring."""
     if isinstance(error, RequestRefused):
         return ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
-    known = error if isinstance(error, DecideError) else _translated(error)
+    known = error if isinstance(error, DecideError) else ScoringFailed()
     return ErrorAnswer(status=STATUS_OF[type(known)], code=known.code, message=str(known), headers={})
-
-
-def _translated(error: Exception) -> DecideError:
-    return InvalidRequest(str(error)) if isinstance(error, ValueError) else ScoringFailed()

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from steelyard.decide.api.errors import answer_for
 from steelyard.decide.api.openapi import openapi_document
 from steelyard.decide.domain.plans import plan_decide, plan_shared
-from steelyard.web.answers import JSONAnswer
+from steelyard.web.answers import JSONAnswer, NoAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
 
@@ -131,9 +131,7 @@ async def _until_gone(receive: Receive) -> None:
 
 async def answer_exception(_request: Request, error: Exception) -> Response:
     """Answer an error that an endpoint raised; a departed client gets none."""
-    if isinstance(error, ClientGone):
-        raise error
-    return answer_for(error)
+    return NoAnswer() if isinstance(error, ClientGone) else answer_for(error)
 
 
 async def answer_http_exception(_request: Request, error: Exception) -> Response:

@@ -28,7 +28,7 @@ def parse_table(text: str) -> dict[str, float]:
         raise ValueError("is nested too deep for a table of workloads and temperatures") from None
     if not isinstance(table, dict):
         raise ValueError('must be a JSON object such as {"triage": 1.3}')  # noqa: TRY004  # One kind of refusal.
-    return {workload: _temperature(workload, value) for workload, value in table.items()}
+    return {_workload(name): _temperature(name, value) for name, value in table.items()}
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -38,6 +38,14 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
         repeated = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"repeats the key {shorten(repeated)!r}")
     return table
+
+
+def _workload(name: str) -> str:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"names a workload with a lone surrogate, {shorten(name)!r}") from None
+    return name
 
 
 def _temperature(workload: str, value: object) -> float:

@@ -7,6 +7,7 @@ copied by reference (a recurrent state by value). All suffixes of a batch go thr
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes as c
 import functools
 import os
@@ -93,7 +94,10 @@ class LlamaTokenizer:
 
 @dataclass(frozen=True)
 class LlamaSource:
-    """The weights to load and how: *sha256* is the expected digest of a pulled file, None for an operator's own."""
+    """The weights to load and how: *sha256* is the expected digest of a pulled file, None for an operator's own.
+
+    *threads* is how many cores to use, None for all that this process may use.
+    """
 
     path: Path
     name: str
@@ -101,6 +105,7 @@ class LlamaSource:
     max_tokens: int
     sha256: str | None = None
     revision: str | None = None
+    threads: int | None = None
 
 
 class _Token(NamedTuple):
@@ -119,10 +124,12 @@ class LlamaCppEngine:
         """Load *source*; raises ValueError or ImportError in one sentence where that cannot be."""
         self._library, errors = _library()
         sha256 = _checked_sha256(source)
-        self._model: int | None = _load_model(self._library, source, errors)
-        self._context: int | None = None
+        self._resources = contextlib.ExitStack()  # Freed in reverse order: batch, context, model.
+        self._model = _load_model(self._library, source, errors)
+        self._resources.callback(self._library.llama_model_free, self._model)
         try:
             self._context = self._new_context(source, errors)
+            self._resources.callback(self._library.llama_free, self._context)
             self.tokenizer = LlamaTokenizer(self._library, self._model)
         except ValueError:
             self.close()
@@ -130,6 +137,7 @@ class LlamaCppEngine:
         self._memory = self._library.llama_get_memory(self._context)
         self._held: LlamaPrefix | None = None
         self._batch = self._library.llama_batch_init(self._cells, 0, 1)
+        self._resources.callback(self._library.llama_batch_free, self._batch)
         self.evaluated_tokens = 0
         self.traits = Traits(
             name="llamacpp",
@@ -173,7 +181,7 @@ class LlamaCppEngine:
         if self._held is not prefix:
             raise RuntimeError("this prefix is closed, or a later call took its place in the cache")
         count = sum(len(suffix.tokens) for suffix in suffixes)
-        if prefix.length + count > self._cells:
+        if prefix.length + count > self._cells or len(suffixes) > ROWS_PER_BATCH:
             raise OutOfMemory(f"{len(suffixes)} rows do not fit into the cache of {self._cells} tokens together")
         started = time.perf_counter()
         for sequence in range(1, len(suffixes) + 1):
@@ -208,12 +216,7 @@ class LlamaCppEngine:
 
     def close(self) -> None:
         """Free the context and the model."""
-        if self._context is not None:
-            self._library.llama_free(self._context)
-            self._context = None
-        if self._model is not None:
-            self._library.llama_model_free(self._model)
-            self._model = None
+        self._resources.close()
 
     def _new_context(self, source: LlamaSource, errors: collections.deque[str]) -> int:
         trained = self._library.llama_model_n_ctx_train(self._model)
@@ -227,7 +230,7 @@ class LlamaCppEngine:
         params.n_ctx = params.n_batch = self._cells
         params.n_seq_max = params.n_outputs_max = ROWS_PER_BATCH + 1  # Each row's, and the prefix's own.
         params.kv_unified = True  # All sequences share the cells, so a branch costs none.
-        self._threads = params.n_threads = params.n_threads_batch = len(os.sched_getaffinity(0))
+        self._threads = params.n_threads = params.n_threads_batch = source.threads or len(os.sched_getaffinity(0))
         params.offload_kqv = params.op_offload = source.device == "cuda"
         context = self._library.llama_init_from_model(self._model, params)
         if context is None:
@@ -249,6 +252,8 @@ class LlamaCppEngine:
     def _decode(self, tokens: Sequence[_Token]) -> None:
         if not tokens:
             return
+        if len(tokens) > self._cells:  # llama.cpp would write past the end of its arrays.
+            raise OutOfMemory(f"{len(tokens)} tokens do not fit into the cache of {self._cells}")
         batch = self._batch
         batch.n_tokens = len(tokens)
         for i, entry in enumerate(tokens):

@@ -1,0 +1,34 @@
+"""What every tier uses: Hypothesis without deadlines, since the machine is shared, and real weights on request."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+from steelyard.models import catalogue, fetch, store
+from steelyard.models.progress import SilentReport
+from steelyard.models.pull import Sources, pull
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+settings.register_profile("steelyard", deadline=None)
+settings.load_profile("steelyard")
+
+
+@pytest.fixture(scope="session")
+def weights() -> Callable[[str], Path]:
+    """Give the path of a catalogue entry's verified file, pulled into the usual folder where it is missing."""
+
+    @functools.cache
+    def path_of(name: str) -> Path:
+        sources = Sources(fetch.endpoint_of(os.environ))
+        directory = store.models_dir(os.environ)
+        return pull(catalogue.require(name), directory=directory, sources=sources, report=SilentReport())
+
+    return path_of
