@@ -118,11 +118,13 @@ def _open_output(input_path: Path, output_path: Path) -> IO[bytes]:
         if output_path.exists() and os.path.samefile(input_path, output_path):
             raise BatchRefused("--input and --output are the same file; name another output")
         output = output_path.open("a+b")
-        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BatchRefused(f"another run is writing {output_path}; wait for it or name another --output") from None
     except OSError as error:
         raise BatchRefused(f"cannot write {output_path}: {error.strerror or error}") from None
+    try:
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        output.close()
+        raise BatchRefused(f"another run is writing {output_path}; wait for it or name another --output") from None
     return output
 
 
