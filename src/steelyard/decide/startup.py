@@ -108,7 +108,7 @@ def _check_memory_cap(engine: Engine, settings: Settings) -> None:
 def _llama_source(settings: Settings, environ: Mapping[str, str]) -> LlamaSource:
     weights = catalogue.find(settings.model)
     if weights is None:
-        path, name, sha256, revision = _own_file(settings.model), settings.model, None, None
+        path, name, sha256, revision = _own_file(settings), settings.model, None, None
     else:
         directory = settings.models_dir or store.models_dir(environ)
         path, name = store.path_of(weights, directory), weights.name
@@ -126,13 +126,17 @@ def _llama_source(settings: Settings, environ: Mapping[str, str]) -> LlamaSource
     )
 
 
-def _own_file(model: str) -> Path:
-    path = Path(model)
+def _own_file(settings: Settings) -> Path:
+    model, path = settings.model, Path(settings.model)
     if path.suffix.lower() == ".gguf":
         if not path.is_file():
             raise BadSetting(f"SEMIF_MODEL {shorten(model, limit=200)} does not exist or is no file")
         return path
     if path.is_dir() or _HUB_ID.fullmatch(model):
+        if settings.revision is None and not path.is_dir():
+            raise BadSetting(
+                f"SEMIF_REVISION is required for {shorten(model, limit=200)}: set it to the exact commit to load"
+            )
         which = "the default model" if model == DEFAULT_MODEL else shorten(model, limit=200)
         raise BadSetting(
             f"SEMIF_MODEL: {which} needs the torch engine, which is not part of this release; "

@@ -80,6 +80,11 @@ def test_another_hub_id_needs_it_too(model):
     assert refusal(model=model, revision="abc") == f"SEMIF_MODEL: {model} {NEEDS_TORCH}"
 
 
+def test_another_hub_id_without_a_revision_of_its_own_is_refused():
+    text = "SEMIF_REVISION is required for some-org/model.v2: set it to the exact commit to load"
+    assert refusal(model="some-org/model.v2") == text
+
+
 def test_a_folder_needs_it_too(tmp_path):
     assert NEEDS_TORCH in refusal(model=str(tmp_path))
 
