@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+
 import pytest
 from tests.api.asgi import BEARER, TOKEN, Served, exchange
 
@@ -76,3 +78,20 @@ def test_a_401_takes_no_place_in_the_queue_and_needs_none(serving) -> None:
         answer = exchange(served.server.app, headers=[], chunks=[b"{"], ends=False)
         assert answer.status == 401
         assert served.server.admission.in_progress == 1
+
+
+@pytest.mark.parametrize("sent", ["", TOKEN[0], TOKEN[:-1] + "x", TOKEN, "\xff"])
+def test_the_token_is_compared_by_hmac_whose_verdict_decides(
+    served: Served, monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    headers = [(b"authorization", b"Bearer " + sent.encode("latin-1"))]
+    for verdict, status in ((True, 200), (False, 401)):
+
+        def compare(left: bytes, right: bytes, verdict: bool = verdict) -> bool:
+            compared.append((left, right))
+            return verdict
+
+        monkeypatch.setattr(hmac, "compare_digest", compare)
+        assert exchange(served.server.app, "/metrics", method="GET", headers=headers).status == status
+    assert compared == [(sent.encode("latin-1"), TOKEN.encode())] * 2

@@ -219,6 +219,19 @@ def test_jobs_run_one_after_another_in_the_order_they_came(thread_of) -> None:
     assert order == list(range(50))
 
 
+def test_one_thread_runs_every_job_however_many_wait(thread_of) -> None:
+    thread, all_queued = thread_of(FakeEngine()), threading.Event()
+
+    def job() -> int:
+        assert all_queued.wait(WAIT_S)
+        return threading.get_ident()
+
+    futures = [thread.submit(lambda _engine: job()) for _ in range(5)]
+    all_queued.set()
+    (ident,) = {future.result(WAIT_S) for future in futures}
+    assert ident != threading.get_ident()
+
+
 def test_a_job_cancelled_before_its_turn_never_runs_and_a_running_one_ends(thread_of) -> None:
     thread = thread_of(FakeEngine())
     started, may_end = threading.Event(), threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import struct
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from steelyard.decide.domain.ports import Message, Suffix
 from steelyard.decide.domain.prompt import LETTERS, encode_row
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared, shared_prefix_length
+from steelyard.models import catalogue
 
 LIMIT = 4096
 STATE = "The parcel left Ghent on Monday. On Tuesday it reached the depot, where one corner was found wet."
@@ -91,7 +93,9 @@ def test_a_result_says_what_was_loaded(engine):
     assert list(engine.model)[:4] == ["source", "revision", "dtype", "device"]
     assert other["model"] == {**engine.model, "serving_config": engine.serving_config}
     if engine.traits.is_model:
-        assert len(str(engine.model["gguf_sha256"])) == 64
+        assert engine.model["gguf_sha256"] == catalogue.require(str(engine.model["source"])).sha256
+        assert engine.model["xllamacpp_version"] == importlib.metadata.version("xllamacpp")
+        assert engine.model["llama_cpp_version"]
 
 
 def test_logits_are_fp32_and_probabilities_their_softmax(engine):
@@ -252,6 +256,14 @@ def test_tokens_are_those_of_the_whole_text_and_none_is_added(engine, text):
     assert (len(tokens) == 0) == (text == "")
     if engine.traits.is_model:
         assert engine.tokenizer.decode(tokens) == text
+
+
+@pytest.mark.parametrize("marker", ["<|im_start|>", "<|im_end|>"])
+def test_the_templates_markers_are_one_token_each(engine, marker):
+    text = engine.tokenizer.render([Message("system", "S"), Message("user", "U")])
+    assert marker in text
+    (token,) = engine.tokenizer.encode(marker)
+    assert engine.tokenizer.encode(text).count(token) == text.count(marker)
 
 
 # The prefix handle.

@@ -218,3 +218,14 @@ def test_a_file_for_a_card_is_refused_where_there_is_none(weights):
         pytest.skip("this machine has a card that xllamacpp sees")
     with pytest.raises(ValueError, match=r"^SEMIF_DEVICE is cuda, but the installed xllamacpp sees no GPU; set SEMIF_"):
         LlamaCppEngine(LlamaSource(path=weights(SMALL), name=SMALL, device="cuda", max_tokens=10))
+
+
+def test_no_token_is_added_though_the_file_asks_for_one(content, write):
+    asks = content.replace(b"tokenizer.ggml.add_bos_token\x07\0\0\0\0", b"tokenizer.ggml.add_bos_token\x07\0\0\0\1", 1)
+    assert asks != content
+    source = LlamaSource(path=write(asks), name=SMALL, device="cpu", max_tokens=10, threads=1)
+    engine = LlamaCppEngine(source)
+    tokens, decoded = engine.tokenizer.encode("The gate"), engine.tokenizer.decode(engine.tokenizer.encode("The gate"))
+    engine.close()
+    assert decoded == "The gate"
+    assert len(tokens) == 2

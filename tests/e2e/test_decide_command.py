@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -32,6 +33,7 @@ REFUSED = {
     "SEMIF_CALIBRATION": ["", "/no/such/table.json", "/"],
     "SEMIF_BODY_TIMEOUT_S": ["0"],
     "SEMIF_FAKE_SECONDS": ["-1"],
+    "SEMIF_THREADS": ["0"],
     "SEMIF_MODELS_DIR": [""],
     "SEMIF_MAX_TOKEN": ["5"],
     "SEMIF_VRAM_CAP": ["5"],
@@ -95,6 +97,44 @@ def test_the_token_has_no_flag() -> None:
     code, stderr = refusal("--api-token", TOKEN, environ=environ_of(api_token=None))
     assert code == 2
     assert "No such option" in stderr
+
+
+def test_every_setting_but_the_token_has_a_flag_of_its_name() -> None:
+    finished = subprocess.run([*SEMIF_SERVE, "--help"], capture_output=True, text=True, check=True, timeout=WAIT_S)
+    shown = set(re.findall(r"^  (--[a-z-]+) ", finished.stdout, re.MULTILINE))
+    named = {"--" + setting.variable.removeprefix("SEMIF_").lower().replace("_", "-") for setting in SETTINGS}
+    assert shown - {"--help"} == named - {"--api-token"} | {"--host", "--port"}
+
+
+def test_hub_libraries_are_told_to_stay_offline_before_any_of_them_loads() -> None:
+    """None of them is needed to serve the fake model, so whatever asks for one stops the start here."""
+    program = """
+import os, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "transformers", "huggingface_hub"}:
+            sys.exit(f"{name} was asked for while HF_HUB_OFFLINE was {os.environ.get('HF_HUB_OFFLINE')}")
+
+sys.meta_path.insert(0, Watch())
+from steelyard import cli
+from steelyard.decide import commands
+
+def start_engine(settings, *, environ):
+    sys.exit(f"the engine starts with HF_HUB_OFFLINE={os.environ['HF_HUB_OFFLINE']}")
+
+commands.start_engine = start_engine
+cli.semif_serve()
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environ_of(), "HF_HUB_OFFLINE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT_S,
+    )
+    assert finished.stderr.splitlines()[-1] == "the engine starts with HF_HUB_OFFLINE=1"
 
 
 def test_what_kubernetes_injects_is_ignored() -> None:
@@ -181,3 +221,9 @@ def test_the_log_says_what_is_served_and_where_and_holds_no_token() -> None:
     assert TOKEN not in server.log.text
     assert "POST /decide 200" in server.log.text
     assert "POST /decide 401" in server.log.text
+
+
+def test_what_the_environment_says_to_other_servers_is_no_setting_of_this_one() -> None:
+    foreign = {"WEB_CONCURRENCY": "many", "FORWARDED_ALLOW_IPS": "*"}
+    with serving(command=["env", *(f"{name}={value}" for name, value in foreign.items()), *SEMIF_SERVE]) as server:
+        assert server.health()["status"] == "ok"

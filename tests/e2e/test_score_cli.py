@@ -309,3 +309,23 @@ def test_a_terminal_gets_a_bar_on_stderr(files):
     assert process.returncode == 0
     assert b"Scoring" in drawn
     assert b"4/4" in drawn
+
+
+def test_a_pulled_model_loads_and_scores_without_the_network(files, weights):
+    program = """
+import sys
+
+def refuse(event, _arguments):
+    if event in {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"}:
+        raise AssertionError(f"{event} without a caller")
+
+sys.addaudithook(refuse)
+from steelyard.cli import main
+main()
+"""
+    files.input.write_bytes(lines_of(row(1)))
+    own = environ(SEMIF_MODEL="smollm2-135m", SEMIF_MODELS_DIR=str(weights("smollm2-135m").parent), SEMIF_DEVICE="cpu")
+    command = [sys.executable, "-c", program, *files.command()[len(COMMAND[:3]) :]]
+    subprocess.run([*command, "--threads", "1"], env=own, check=True, timeout=PATIENCE_S)
+    (record,) = files.records()
+    assert record["model"]["source"] == "smollm2-135m"

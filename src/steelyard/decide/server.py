@@ -47,6 +47,10 @@ def serve(settings: Settings, engine: Engine) -> int:
             log_config=None,
             access_log=False,
             server_header=False,
+            # What uvicorn would otherwise read from the environment: WEB_CONCURRENCY and FORWARDED_ALLOW_IPS.
+            workers=1,
+            proxy_headers=False,
+            forwarded_allow_ips="",
         ),
         admission=server.admission,
         poisoned=poisoned,

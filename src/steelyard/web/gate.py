@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from typing import TYPE_CHECKING
 
-from steelyard.web.answers import ErrorAnswer, WatchedBody
+from steelyard.web.answers import ErrorAnswer
 from steelyard.web.auth import check_bearer
 from steelyard.web.errors import Unauthorized
+from steelyard.web.exchange import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 logger = logging.getLogger("steelyard.web")
-_CLIENT_GONE = 499
 
 
 class Gate:
@@ -44,36 +43,20 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; this is the only kind of scope that the server is run with."""
         started = time.monotonic()
-        answer = _Answer(send)
-        watched = WatchedBody(scope, receive)
+        exchange = Exchange(scope, receive, send)
         try:
-            await self._serve(scope, watched, answer)
+            await self._serve(scope, exchange)
         finally:
             path = scope["path"] if scope["path"] in self._known_paths else "other"
-            self._on_answer(path, answer.status)
-            milliseconds = (time.monotonic() - started) * 1000
-            logger.info("%s %s %s %d %.1f ms", answer.request_id, scope["method"], path, answer.status, milliseconds)
+            self._on_answer(path, exchange.status)
+            ms = (time.monotonic() - started) * 1000
+            logger.info("%s %s %s %d %.1f ms", exchange.request_id, scope["method"], path, exchange.status, ms)
 
-    async def _serve(self, scope: Scope, receive: WatchedBody, send: _Answer) -> None:
+    async def _serve(self, scope: Scope, exchange: Exchange) -> None:
         try:
             if (scope["method"], scope["path"]) not in self._open_routes:
                 check_bearer(scope, token=self._token)
-            await self._app(scope, receive, send)
+            await self._app(scope, exchange.receive, exchange.send)
         except Unauthorized as error:
             answer = ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
-            await answer(scope, receive, send)
-
-
-class _Answer:
-    """A `send` that remembers the status and adds the request's id."""
-
-    def __init__(self, send: Send) -> None:
-        self.request_id = uuid.uuid4().hex
-        self.status = _CLIENT_GONE
-        self._send = send
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self.request_id.encode("ascii"))]
-        await self._send(message)
+            await answer(scope, exchange.receive, exchange.send)

@@ -297,3 +297,10 @@ def test_a_shown_default_is_the_default():
     for setting in SETTINGS:
         if setting.default is not None and setting.default != {}:
             assert setting.parse(setting.shown_default) == setting.default
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.variable)
+def test_an_empty_value_is_a_bad_one_for_every_setting(setting):
+    assert refusal(**{setting.variable: ""}).startswith(f"{setting.variable} must ")
+    if setting.has_flag:
+        assert refusal({setting.name: ""}).startswith(f"{setting.flag} ({setting.variable}) must ")

@@ -124,6 +124,16 @@ def test_a_letter_that_merges_with_the_prompt_changes_its_boundary():
     assert refusal(PieceTokenizer(">B")) == "Answer boundary changes tokenization for slot B"
 
 
+@pytest.mark.parametrize("change", [lambda tokens: [*tokens[:-2], 7, tokens[-1]], lambda tokens: [7, *tokens]])
+def test_a_letter_that_is_itself_but_changes_what_stands_before_it_changes_the_boundary_too(change):
+    class Reaching(PieceTokenizer):
+        def encode(self, text):
+            tokens = super().encode(text)
+            return change(tokens) if text.endswith("<answer>B") else tokens
+
+    assert refusal(Reaching()) == "Answer boundary changes tokenization for slot B"
+
+
 def test_the_limit_is_checked_before_the_slots_and_these_before_the_boundary():
     merging = PieceTokenizer(">A")
     assert refusal(merging, max_tokens=3).endswith("no truncation allowed")
