@@ -35,7 +35,8 @@ from steelyard.decide.domain.direct import score_direct
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
 from steelyard.decide.engines.fake import FakeEngine
-from steelyard.decide.engines.llamacpp import LlamaCppEngine, LlamaSource
+from steelyard.decide.engines.llama_loading import LlamaSource
+from steelyard.decide.engines.llamacpp import LlamaCppEngine
 from steelyard.models import catalogue, store
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from steelyard.decide.engines.fake import FakeEngine
-from steelyard.decide.engines.llamacpp import LlamaCppEngine, LlamaSource
+from steelyard.decide.engines.llama_loading import LlamaSource
+from steelyard.decide.engines.llamacpp import LlamaCppEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,9 @@ from steelyard.decide.domain.ports import Suffix
 from steelyard.decide.domain.prompt import encode_row
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
-from steelyard.decide.engines import llamacpp
-from steelyard.decide.engines.llamacpp import ROWS_PER_BATCH, LlamaCppEngine, LlamaSource
+from steelyard.decide.engines import llama_loading, llamacpp
+from steelyard.decide.engines.llama_loading import LlamaSource
+from steelyard.decide.engines.llamacpp import ROWS_PER_BATCH, LlamaCppEngine
 from steelyard.models import catalogue
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ LIMIT = 200
 LOAD = """
 import sys
 from pathlib import Path
-from steelyard.decide.engines.llamacpp import LlamaCppEngine, LlamaSource
+from steelyard.decide.engines.llama_loading import LlamaSource
+from steelyard.decide.engines.llamacpp import LlamaCppEngine
 path, max_tokens, sha256 = sys.argv[1:]
 source = LlamaSource(path=Path(path), name="m", device="cpu", max_tokens=int(max_tokens), sha256=sha256 or None)
 try:
@@ -214,7 +216,7 @@ def test_a_file_whose_chat_template_is_broken_is_refused(content, write):
 
 
 def test_a_file_for_a_card_is_refused_where_there_is_none(weights):
-    if llamacpp._library()[0].ggml_backend_dev_by_type(llamacpp._GPU_DEVICE):
+    if llama_loading.library()[0].ggml_backend_dev_by_type(llama_loading.GPU_DEVICE):
         pytest.skip("this machine has a card that xllamacpp sees")
     with pytest.raises(ValueError, match=r"^SEMIF_DEVICE is cuda, but the installed xllamacpp sees no GPU; set SEMIF_"):
         LlamaCppEngine(LlamaSource(path=weights(SMALL), name=SMALL, device="cuda", max_tokens=10))

@@ -74,21 +74,15 @@ def test_a_bad_chunk_after_an_early_answer_does_not_hurt(server: Server, path: s
         assert is_closed(raw)
 
 
-def test_a_bad_chunk_after_a_whole_answer_does_not_hurt(server: Server) -> None:
+@pytest.mark.parametrize(
+    ("header", "rest"), [("Content-Length: 9", b"123456789"), ("Transfer-Encoding: chunked", b"not hexadecimal\r\n")]
+)
+def test_any_answer_before_the_body_was_read_closes_the_connection(server: Server, header: str, rest: bytes) -> None:
     with server.connect() as raw:
-        raw.sendall(head_of("GET", "/health", "Transfer-Encoding: chunked"))
+        raw.sendall(head_of("GET", "/health", header))
         answer = read_answer(raw)
         assert (answer.status, answer.headers["connection"]) == (200, "close")
-        raw.sendall(b"not hexadecimal\r\n")
-        assert is_closed(raw)
-
-
-def test_any_answer_before_the_body_was_read_closes_the_connection(server: Server) -> None:
-    with server.connect() as raw:
-        raw.sendall(head_of("GET", "/health", "Content-Length: 9"))
-        answer = read_answer(raw)
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
-        raw.sendall(b"123456789")
+        raw.sendall(rest)
         assert is_closed(raw)
 
 

@@ -9,7 +9,7 @@ from tests.unit.decide.makers import PieceTokenizer, ScriptedEngine
 from steelyard.decide import startup
 from steelyard.decide.domain.errors import OutOfMemory
 from steelyard.decide.engines.fake import FakeEngine
-from steelyard.decide.engines.llamacpp import LlamaSource
+from steelyard.decide.engines.llama_loading import LlamaSource
 from steelyard.decide.settings import BadSetting, load_settings
 from steelyard.decide.startup import StartRefused, build_engine, check_agreement, start_engine, warm_up
 

@@ -6,29 +6,25 @@ copied by reference (a recurrent state by value). All suffixes of a batch go thr
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import ctypes as c
-import functools
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from steelyard.decide.domain.errors import OutOfMemory
 from steelyard.decide.domain.ports import SuffixLogits, Traits
 from steelyard.decide.engines import llama_abi as abi
-from steelyard.decide.engines.chat_template import ChatTemplate
-from steelyard.hall.digests import sha256_of_file
+from steelyard.decide.engines.llama_loading import cause, checked_sha256, device_name, library, load_model
+from steelyard.decide.engines.llama_tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
+    import collections
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
-    from steelyard.decide.domain.ports import Message, Suffix
+    from steelyard.decide.domain.ports import Suffix
+    from steelyard.decide.engines.llama_loading import LlamaSource
 
-T = TypeVar("T")
 # The largest gap between a direct and a shared probability: llama.cpp's CPU kernels round differently with another
 # batch shape. docs/adr/0003 has the measurements that this leaves room over.
 TOLERANCE = 0.1
@@ -36,76 +32,6 @@ ROWS_PER_BATCH = 32
 # Cells for suffixes beside the longest prefix, so that one full row always fits and many short ones fit together.
 _SPARE_CELLS = 4096
 _NO_CACHE_SLOT, _ALLOCATION_FAILED = 1, -2
-_LOG_ERROR = 4
-_GPU_DEVICE = 1
-
-
-class LlamaTokenizer:
-    """The tokenizer and chat template inside a GGUF file."""
-
-    def __init__(self, library: c.CDLL, model: int) -> None:
-        """Read the template; raises ValueError where the file has none that can be used."""
-        self._library = library
-        self._vocabulary = library.llama_model_get_vocab(model)
-        source = library.llama_model_chat_template(model, None)
-        if source is None:
-            raise ValueError("the GGUF file holds no chat template; decisions need an instruction-tuned chat model")
-        self._template = ChatTemplate(source.decode("utf-8"), special_tokens=self._special_tokens())
-
-    @property
-    def can_pad(self) -> bool:
-        """Tell whether the vocabulary has a padding or an end-of-sequence token."""
-        return bool(max(self._library.llama_vocab_pad(self._vocabulary), self._eos()) >= 0)
-
-    def render(self, messages: Sequence[Message]) -> str:
-        """Return *messages* in the file's own chat template."""
-        return self._template.render(messages)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the tokens of *text*, none added."""
-        raw = text.encode("utf-8")
-        room = len(raw) + 1  # No token is shorter than a byte.
-        tokens = (c.c_int32 * room)()
-        count = self._library.llama_tokenize(self._vocabulary, raw, len(raw), tokens, room, False, True)
-        if count < 0:
-            raise RuntimeError(f"llama.cpp could not tokenize a prompt of {len(raw)} bytes")
-        return tokens[:count]
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of *tokens*, bytes that are not UTF-8 as U+FFFD."""
-        ids = (c.c_int32 * len(tokens))(*tokens)
-        needed = self._detokenize(ids, None, 0)
-        buffer = c.create_string_buffer(max(-needed, 1))
-        count = self._detokenize(ids, buffer, len(buffer))
-        return buffer.raw[:count].decode("utf-8", errors="replace")
-
-    def _detokenize(self, ids: c.Array[c.c_int32], buffer: c.Array[c.c_char] | None, size: int) -> int:
-        count = self._library.llama_detokenize(self._vocabulary, ids, len(ids), buffer, size, False, True)
-        return int(count)
-
-    def _eos(self) -> int:
-        return int(self._library.llama_vocab_eos(self._vocabulary))
-
-    def _special_tokens(self) -> dict[str, str]:
-        tokens = {"bos_token": int(self._library.llama_vocab_bos(self._vocabulary)), "eos_token": self._eos()}
-        text_of = self._library.llama_vocab_get_text
-        return {n: text_of(self._vocabulary, t).decode("utf-8") if t >= 0 else "" for n, t in tokens.items()}
-
-
-@dataclass(frozen=True)
-class LlamaSource:
-    """The weights to load and how: *sha256* is the expected digest of a pulled file, None for an operator's own.
-
-    *threads* is how many cores to use, None for all that this process may use.
-    """
-
-    path: Path
-    name: str
-    device: str
-    max_tokens: int
-    sha256: str | None = None
-    revision: str | None = None
-    threads: int | None = None
 
 
 class _Token(NamedTuple):
@@ -122,10 +48,10 @@ class LlamaCppEngine:
 
     def __init__(self, source: LlamaSource) -> None:
         """Load *source*; raises ValueError or ImportError in one sentence where that cannot be."""
-        self._library, errors = _library()
-        sha256 = _checked_sha256(source)
+        self._library, errors = library()
+        sha256 = checked_sha256(source)
         self._resources = contextlib.ExitStack()  # Freed in reverse order: batch, context, model.
-        self._model = _load_model(self._library, source, errors)
+        self._model = load_model(self._library, source, errors)
         self._resources.callback(self._library.llama_model_free, self._model)
         try:
             self._context = self._new_context(source, errors)
@@ -150,7 +76,7 @@ class LlamaCppEngine:
             "source": source.name,
             "revision": source.revision,
             "dtype": self._library.llama_ftype_name(self._library.llama_model_ftype(self._model)).decode("utf-8"),
-            "device": _device_name(self._library, source.device),
+            "device": device_name(self._library, source.device),
             "xllamacpp_version": abi.PINNED_VERSION,
             "llama_cpp_version": self._library.llama_version().decode("utf-8"),
             "gguf_sha256": sha256,
@@ -235,7 +161,7 @@ class LlamaCppEngine:
         context = self._library.llama_init_from_model(self._model, params)
         if context is None:
             raise ValueError(
-                f"llama.cpp had no room for a cache of {self._cells} tokens; lower SEMIF_MAX_TOKENS{_cause(errors)}"
+                f"llama.cpp had no room for a cache of {self._cells} tokens; lower SEMIF_MAX_TOKENS{cause(errors)}"
             )
         return int(context)
 
@@ -296,68 +222,3 @@ class LlamaPrefix:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-@functools.cache
-def _library() -> tuple[c.CDLL, collections.deque[str]]:
-    """Return the library, loaded once, and the last errors that it logged. Its other lines are dropped."""
-    library = abi.load_library()
-    errors: collections.deque[str] = collections.deque(maxlen=4)
-
-    def keep_errors(level: int, text: bytes, _user_data: object) -> None:
-        if level == _LOG_ERROR:
-            errors.append(text.decode("utf-8", errors="replace").strip())
-
-    library.llama_log_set(_keep_alive(abi.LOG_CALLBACK(keep_errors)), None)
-    library.llama_backend_init()
-    return library, errors
-
-
-_KEPT: list[object] = []
-
-
-def _keep_alive(callback: T) -> T:
-    """Return *callback*, which now lives as long as the process: C code keeps no reference to it."""
-    _KEPT.append(callback)
-    return callback
-
-
-def _checked_sha256(source: LlamaSource) -> str:
-    try:
-        sha256 = sha256_of_file(source.path)
-    except OSError as error:
-        raise ValueError(f"SEMIF_MODEL: {source.path} cannot be read: {error.strerror}") from None
-    if source.sha256 not in (None, sha256):
-        raise ValueError(
-            f"SEMIF_MODEL: {source.path} is not {source.name}: its SHA-256 is {sha256}, not {source.sha256}; "
-            f"delete it and run: steelyard models pull {source.name}"
-        )
-    return sha256
-
-
-def _load_model(library: c.CDLL, source: LlamaSource, errors: collections.deque[str]) -> int:
-    if source.device == "cuda" and not library.ggml_backend_dev_by_type(_GPU_DEVICE):
-        raise ValueError(
-            "SEMIF_DEVICE is cuda, but the installed xllamacpp sees no GPU; "
-            "set SEMIF_DEVICE=cpu, or install xllamacpp's CUDA wheel on a machine with a card"
-        )
-    params = library.llama_model_default_params()
-    params.n_gpu_layers = -1 if source.device == "cuda" else 0
-    model = library.llama_model_load_from_file(os.fsencode(source.path), params)
-    if model is None:
-        raise ValueError(f"SEMIF_MODEL: llama.cpp cannot load {source.path}{_cause(errors)}")
-    if library.llama_model_has_encoder(model):
-        library.llama_model_free(model)
-        raise ValueError(f"SEMIF_MODEL: {source.path} is an encoder model; decisions need a causal chat model")
-    return int(model)
-
-
-def _device_name(library: c.CDLL, device: str) -> str:
-    if device != "cuda":
-        return device
-    description = library.ggml_backend_dev_description(library.ggml_backend_dev_by_type(_GPU_DEVICE))
-    return f"cuda ({description.decode('utf-8', errors='replace')})"
-
-
-def _cause(errors: collections.deque[str]) -> str:
-    return f" ({errors[0]})" if errors else ""
