@@ -10,17 +10,19 @@ DEV_READY := $(VENV)/.dev-ready
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "steelyard needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "python3 cannot make a virtual environment; \
-	on Debian and Ubuntu install the package python3-venv"; exit 1; }
+# The stamp, not .venv/bin/python, says that the environment is whole: python is there before pip is.
+$(VENV)/.made:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "steelyard needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); echo "no virtual environment could be made, for the \
+	reason above; if it speaks of ensurepip, install the package python3-venv (Debian, Ubuntu)"; exit 1; }
+	@touch $@
 
-$(RUN_READY): pyproject.toml | $(BIN)/python
+$(RUN_READY): pyproject.toml $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp]'
 	@touch $@
 
-$(DEV_READY): pyproject.toml | $(BIN)/python
+$(DEV_READY): pyproject.toml $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,dev]'
 	@touch $@ $(RUN_READY)
 

@@ -44,7 +44,7 @@ def metrics() -> str:
     """Return the table of metrics."""
     text = Metrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render().decode("utf-8")
     families = [family for family in text_string_to_metric_families(text) if not family.name.endswith("_created")]
-    return _table(("metric", "kind", "meaning"), [(f"`{f.name}`", f.type, f.documentation) for f in families])
+    return _table(("metric", "kind", "meaning"), [(_series(f.name, f.type), f.type, f.documentation) for f in families])
 
 
 def weights() -> str:
@@ -81,6 +81,11 @@ def _refresh(page: Path, *, is_check: bool) -> bool:
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _series(name: str, kind: str) -> str:
+    """Return the name under which a query finds the metric."""
+    return f"`{name}_total`" if kind == "counter" else f"`{name}`"
 
 
 def _first_line(text: str) -> str:

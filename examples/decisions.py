@@ -76,12 +76,21 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="stop after the three decisions")
     parser.add_argument("--model", default="embedded", help="the SEMIF_MODEL to serve (default: embedded)")
     arguments = parser.parse_args()
+    end_on_signals()
+    # A terminal that cannot show the bars shows question marks.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # It is a text stream here.
     token = secrets.token_hex(32)
     with running_server(arguments.model, token) as url:
         show_decisions(url, token)
         if not arguments.once:
             show_how_to_repeat(url, token)
             wait_for_ctrl_c()
+
+
+def end_on_signals() -> None:
+    """Leave in order on SIGTERM and when the terminal is closed, so that the server is not left behind."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _frame: sys.exit(128 + received))
 
 
 @contextmanager

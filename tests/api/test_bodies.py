@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import sys
-import time
 import tracemalloc
 import zlib
 from typing import TYPE_CHECKING
@@ -211,7 +210,7 @@ def test_a_zstd_body_that_needs_a_huge_window_is_a_422(serving) -> None:
 def test_a_compressed_stream_without_content_does_not_go_on_for_ever(small: Served, frame: bytes) -> None:
     encoding = "gzip" if frame[:1] == b"\x1f" else "zstd"
     answer = send(small, *[frame * 20] * 500, encoding=encoding)
-    assert_refused(answer, 413, "request_too_large")
+    assert answer.status in {413, 422}
     assert answer.read_before_answer < 100
 
 
@@ -221,13 +220,14 @@ def test_an_endless_gzip_header_does_not_go_on_for_ever(small: Served) -> None:
     assert_refused(answer, 413, "request_too_large")
 
 
-def test_a_chunk_of_tiny_frames_is_read_in_a_moment(serving) -> None:
+@pytest.mark.parametrize("encoding", COMPRESSORS)
+def test_a_body_of_very_many_frames_is_refused_before_they_are_all_decoded(serving, encoding: str) -> None:
     served = serving(max_body_bytes=1 << 20)
-    for compress, encoding in ((gzip.compress, "gzip"), (zstd.compress, "zstd")):
-        frames = compress(b"") * (65536 // len(compress(b"")))
-        started = time.perf_counter()
-        send(served, frames, compress(TEXT), encoding=encoding)
-        assert time.perf_counter() - started < 2
+    frame, body = COMPRESSORS[encoding](b" "), COMPRESSORS[encoding](TEXT)
+    assert send(served, frame * 255 + body, encoding=encoding).status == 200
+    answer = send(served, frame * 256 + body, encoding=encoding)
+    assert_refused(answer, 422, "invalid_request")
+    assert "compressed frames" in answer.error["message"]
 
 
 BAD_JSON: dict[str, bytes] = {

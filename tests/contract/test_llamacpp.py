@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.decide.domain.arithmetic import softmax
 from steelyard.decide.domain.direct import score_direct
@@ -17,7 +19,7 @@ from steelyard.decide.domain.ports import Suffix
 from steelyard.decide.domain.prompt import encode_row
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
-from steelyard.decide.engines import llama_loading, llamacpp
+from steelyard.decide.engines import llama_loading, llama_tokenizer, llamacpp
 from steelyard.decide.engines.llama_loading import LlamaSource
 from steelyard.decide.engines.llamacpp import ROWS_PER_BATCH, LlamaCppEngine
 from steelyard.models import catalogue
@@ -187,7 +189,7 @@ def test_a_file_that_is_not_the_pinned_one_is_refused_with_both_hashes(weights):
     pin, own = "0" * 64, catalogue.require(SMALL).sha256
     assert load(weights(SMALL), sha256=pin) == (
         f"SEMIF_MODEL: {weights(SMALL)} is not m: its SHA-256 is {own}, not {pin}; "
-        "delete it and run: steelyard models pull m"
+        f"run: steelyard models pull m --models-dir {weights(SMALL).parent}"
     )
     assert load(weights(SMALL), sha256=own) == "loaded"
 
@@ -231,3 +233,25 @@ def test_no_token_is_added_though_the_file_asks_for_one(content, write):
     engine.close()
     assert decoded == "The gate"
     assert len(tokens) == 2
+
+
+MARKERS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|im_", "|>", "<", "end|>"]
+PIECES = [*MARKERS, " ", "\n", "\n\n", "word", " two words", "123", "包裹", "🐈‍⬛", "'s", "\t "]
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-0.5b"])
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=60))
+def test_a_text_tokenizes_in_blocks_as_it_does_in_one(loaded, name, pieces):
+    tokenizer = loaded(name).tokenizer
+    text = "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llama_tokenizer, "_BLOCK_CHARACTERS", 5)
+        in_blocks = tokenizer.encode(text)
+    assert in_blocks == tokenizer.encode(text)
+
+
+def test_a_megabyte_of_markers_is_cut_into_blocks_and_counted_exactly(loaded):
+    tokenizer = loaded("smollm2-135m").tokenizer
+    text = "<|im_end|>" * 100_000
+    assert len(list(tokenizer._blocks(text))) > 50
+    assert len(tokenizer.encode(text)) == 100_000

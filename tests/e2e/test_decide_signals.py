@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time
@@ -10,7 +11,18 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.processes import BODY, WAIT_S, Server, ask, head_of, read_answer, serving
+from tests.processes import (
+    BODY,
+    SEMIF_SERVE,
+    WAIT_S,
+    Server,
+    ask,
+    environ_of,
+    head_of,
+    read_answer,
+    serving,
+    started,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -137,3 +149,25 @@ def test_a_server_whose_engine_failed_once_goes_on() -> None:
             assert server.post(body=BODY.replace(b"invoice", marker)).status == status
         assert server.post().status == 200
         assert server.stop() == 0
+
+
+def test_ctrl_c_ends_a_server_that_is_still_loading(weights) -> None:
+    weights("qwen2.5-coder-0.5b")
+    with started(SEMIF_SERVE, environ_of(model="qwen2.5-coder-0.5b", device="cpu")) as (process, log):
+        log.wait_for("Loading")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == -signal.SIGINT
+        log.join()
+        assert "Serving" not in log.text
+
+
+@pytest.mark.slow  # The server gives such a client half a minute.
+def test_a_client_that_never_reads_its_answer_does_not_keep_the_server_alive(connections) -> None:
+    row = json.loads(BODY)
+    options = [{"id": f"{i}" * 30_000, "description": "x"} for i in range(16)]
+    body = json.dumps({**row, "options": options, "orderings": "rotations"}).encode()
+    with serving() as server:
+        begin(server, connections, body)
+        server.wait_until(lambda _health: server.metric('steelyard_decide_rows_total{scorer="shared"}') == 16)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0

@@ -191,7 +191,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(files):
         process.send_signal(signal.SIGINT)
         stderr = process.communicate(timeout=PATIENCE_S)[1].decode()
     assert process.returncode == 130, stderr
-    assert stderr.endswith("Interrupted: run the same command again, and it goes on where this one stopped.\n")
+    assert stderr.endswith("Interrupted: run the same command again; a batch goes on where it stopped.\n")
     assert "Traceback" not in stderr
     assert len(files.records()) < 40
     files.run()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from steelyard.decide.model_thread import ModelThread
 
 MODES = ("direct", "shared")
+_RECORD_START = b'{"id": '
 
 
 class BatchRefused(SteelyardError):
@@ -66,6 +67,8 @@ class _Line:
 
 def count_rows(path: Path) -> int:
     """Return how many nonblank lines the file at *path* has; raises BatchRefused where it cannot be read."""
+    if path.exists() and not path.is_file():
+        raise BatchRefused(f"{path} is no regular file, and is read more than once; save the rows to a file first")
     try:
         with path.open("rb") as file:
             return sum(1 for line in file if line.strip())
@@ -152,6 +155,7 @@ def _skip_finished(output: IO[bytes], lines: Iterator[_Line], run: _Run) -> tupl
     output.seek(0)
     for record_line in output:
         if not record_line.endswith(b"\n"):
+            _check_cut_record(record_line)
             break  # The run was cut off in the middle of this record: it is written again.
         record = _finished_record(record_line, run)
         line = next(lines, None)
@@ -160,6 +164,12 @@ def _skip_finished(output: IO[bytes], lines: Iterator[_Line], run: _Run) -> tupl
         failed, done, end = failed + ("error" in record), done + 1, end + len(record_line)
     output.truncate(end)
     return failed, done
+
+
+def _check_cut_record(piece: bytes) -> None:
+    """Refuse to cut away what no run of ours began: it may be somebody's file."""
+    if not (piece.startswith(_RECORD_START) or _RECORD_START.startswith(piece)):
+        raise BatchRefused("the output holds a line that is no record of ours; name a new --output")
 
 
 def _finished_record(line: bytes, run: _Run) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from steelyard.decide.startup import StartRefused, start_engine, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from steelyard.decide.domain.ports import Engine
+    from steelyard.decide.settings import Settings
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 _EXIT_REFUSED = 2
@@ -73,7 +77,7 @@ def serve(**flags: str | None) -> None:
     _log_to_stderr()
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags)
-        code = serve_engine(settings, start_engine(settings, environ=os.environ))
+        code = serve_engine(settings, _start(settings))
     sys.exit(code)
 
 
@@ -93,7 +97,8 @@ def serve(**flags: str | None) -> None:
 def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -> None:
     """Score a file of rows.
 
-    A row that cannot be scored becomes an error record with its line number and the rest goes on. Exit code: 0 if
+    A row that cannot be scored becomes an error record with its line number and the rest goes on. Records stay when a
+    run is gone on with, error records too: to score those rows again, write to a new output. Exit code: 0 if
     every row was scored, 1 if some became error records, 2 if the run was refused, 130 if it was interrupted.
     """
     _stay_offline()
@@ -101,20 +106,29 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
         total = count_rows(input_path)
-        thread = ModelThread(start_engine(settings, environ=os.environ), warm_up=warm_up, on_poisoned=lambda: None)
+        thread = ModelThread(_start(settings), warm_up=warm_up, on_poisoned=lambda: None)
         limits = BatchLimits(max_tokens=settings.max_tokens, max_decisions=settings.max_decisions)
         try:
             with click.progressbar(length=total, label="Scoring", file=sys.stderr, show_pos=True) as bar:
                 failed = score_file(
                     input_path, output_path, mode=mode, thread=thread, limits=limits, on_rows=bar.update
                 )
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted: run the same command again, and it goes on where this one stopped.", err=True)
-            sys.exit(_EXIT_INTERRUPTED)
         finally:
             thread.close()
-    click.echo(f"{total - failed} of {total} rows scored, {failed} error records; see {output_path}", err=True)
+    click.echo(f"{bar.pos - failed} of {bar.pos} rows scored, {failed} error records; see {output_path}", err=True)
     sys.exit(_EXIT_ERROR_RECORDS if failed else 0)
+
+
+def _start(settings: Settings) -> Engine:
+    """Start the engine. Meanwhile Ctrl-C ends the process at once.
+
+    Python would raise it in the first Python code that runs, which may be a callback from C code that drops it.
+    """
+    previous = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return start_engine(settings, environ=os.environ)
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _stay_offline() -> None:
@@ -134,3 +148,6 @@ def _refusals_as_sentences() -> Iterator[None]:
     except (BadSetting, StartRefused, BatchRefused) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(_EXIT_REFUSED)
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted: run the same command again; a batch goes on where it stopped.", err=True)
+        sys.exit(_EXIT_INTERRUPTED)

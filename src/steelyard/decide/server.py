@@ -18,6 +18,7 @@ from steelyard.decide.startup import StartRefused
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
+    import asyncio
     from types import FrameType
 
     from steelyard.decide.domain.ports import Engine
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from steelyard.web.admission import Admission
 
 logger = logging.getLogger("steelyard.decide")
+_ANSWER_TIMEOUT_S = 30
+_HEAD_TIMEOUT_S = 10.0
 EXIT_POISONED = 1
 EXIT_FORCED = 130
 
@@ -51,6 +54,8 @@ def serve(settings: Settings, engine: Engine) -> int:
             workers=1,
             proxy_headers=False,
             forwarded_allow_ips="",
+            # Accepted work is waited for without limit before this begins: it bounds clients that do not read.
+            timeout_graceful_shutdown=_ANSWER_TIMEOUT_S,
         ),
         admission=server.admission,
         poisoned=poisoned,
@@ -82,7 +87,43 @@ def _bind(address: Address) -> socket.socket:
 
 
 class EnvelopeProtocol(H11Protocol):
-    """HTTP/1.1 whose answer to a request that is no HTTP is in the error envelope too."""
+    """HTTP/1.1 whose answer to a request that is no HTTP is in the error envelope too.
+
+    A request's head must arrive in time: connections that send none would take every file descriptor, no token needed.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
+        """Accept a connection and wait for its first head."""
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; the time for a later request's head runs from its first byte."""
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_head_timer()
+        super().connection_lost(exc)
+
+    def _watch_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_head_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(_HEAD_TIMEOUT_S, self._close_headless)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _close_headless(self) -> None:
+        self._head_timer = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that h11 could not read, unless it already has its answer, and close."""

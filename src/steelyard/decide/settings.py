@@ -27,6 +27,7 @@ ENGINES = ("auto", "torch", "llamacpp", "semif")
 DEVICES = ("cuda", "cpu")
 _LARGEST_INTEGER = 2**31 - 1
 _FEWEST_TOKEN_CHARACTERS = 32
+_MOST_THREADS = 512  # What llama.cpp takes; with more it crashes.
 # What Kubernetes injects for a service called `semif`: no settings of ours.
 _INJECTED = re.compile(r"SEMIF_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 
@@ -159,6 +160,10 @@ def _token(text: str) -> str:
 def _nonempty(text: str) -> str:
     if not text:
         raise ValueError("must not be empty; unset it to use the default")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # Python keeps such bytes as lone surrogates, which no answer could show.
+        raise ValueError("must be UTF-8 text; rename the file, or point a link with such a name at it") from None
     return text
 
 
@@ -174,6 +179,12 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 def _integer(text: str) -> int:
     if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= _LARGEST_INTEGER:
         raise ValueError(f"must be an integer from 1 to {_LARGEST_INTEGER} in ASCII digits")
+    return int(text)
+
+
+def _threads(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,3}", text) or not 1 <= int(text) <= _MOST_THREADS:
+        raise ValueError(f"must be an integer from 1 to {_MOST_THREADS} in ASCII digits")
     return int(text)
 
 
@@ -250,7 +261,7 @@ SETTINGS = (
             "30"),
     Setting("models_dir", _directory, None, "Folder that `steelyard models pull` fills and pulled names are found in.",
             "~/.cache/steelyard/models"),
-    Setting("threads", _integer, None, "Processor threads of the `llamacpp` engine; set it lower where other busy "
+    Setting("threads", _threads, None, "Processor threads of the `llamacpp` engine; set it lower where other busy "
             "processes share the machine, since its threads wait for one another by spinning.", "all cores"),
     Setting("fake_seconds", _number, 0.0, "Seconds that each call of the `fake` engine takes, to test a busy server.",
             "0"),

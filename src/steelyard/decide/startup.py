@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,11 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         engine = build_engine(settings, environ=environ)
     except ImportError as error:
         raise StartRefused(f"SEMIF_MODEL {shorten(settings.model)}: {error}") from None
-    except (ValueError, RuntimeError, OSError, MemoryError, ModelsError) as error:
+    except OSError as error:
+        raise StartRefused(
+            f"SEMIF_MODEL {shorten(settings.model, limit=200)} cannot be read: {error.strerror or error}"
+        ) from None
+    except (ValueError, RuntimeError, MemoryError, ModelsError) as error:
         if isinstance(error, BadSetting):
             raise
         raise StartRefused(str(error) or "there was no memory for the model") from None
@@ -115,7 +120,13 @@ def _llama_source(settings: Settings, environ: Mapping[str, str]) -> LlamaSource
         path, name = store.path_of(weights, directory), weights.name
         sha256, revision = weights.sha256, weights.hub_revision
         if not path.is_file():
-            raise BadSetting(f"SEMIF_MODEL {settings.model} is not pulled; run: steelyard models pull {weights.name}")
+            option = f" --models-dir {shlex.quote(str(directory))}" if settings.models_dir else ""
+            raise BadSetting(
+                f"SEMIF_MODEL {settings.model} is not pulled, it is not in {directory}; "
+                f"run: steelyard models pull {weights.name}{option}"
+            )
+    if settings.revision not in (None, revision):
+        raise BadSetting(f"SEMIF_REVISION is for hub ids; {shorten(name, limit=200)} is one file, so unset it")
     return LlamaSource(
         path=path,
         name=name,

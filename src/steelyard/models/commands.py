@@ -85,7 +85,7 @@ def _report(*, quiet: bool = False) -> Report:
 
 
 def _directory(chosen: Path | None) -> Path:
-    return chosen.absolute() if chosen else store.models_dir(os.environ)
+    return chosen.expanduser().absolute() if chosen else store.models_dir(os.environ)
 
 
 @click.group()

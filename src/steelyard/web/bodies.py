@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
 _LARGEST_ZSTD_WINDOW_LOG = 23  # 8 MiB, what RFC 8878 asks every decoder to support.
+_MOST_FRAMES = 256
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -125,6 +126,13 @@ def _decoder(headers: list[tuple[bytes, bytes]]) -> _Decoder:
     return decoders[named]()
 
 
+def _counted(frames: int) -> int:
+    """Return one more than *frames*; a body of very many, mostly empty, frames would hold up every other request."""
+    if frames >= _MOST_FRAMES:
+        raise MalformedBody(f"The body has more than {_MOST_FRAMES} compressed frames; send it as one")
+    return frames + 1
+
+
 class _Plain:
     def feed(self, chunk: bytes, room: int) -> bytes:
         return chunk[:room]
@@ -138,12 +146,14 @@ class _Gzip:
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=31)
+        self._frames = 1
 
     def feed(self, chunk: bytes, room: int) -> bytes:
         out = b""
         try:
             while chunk and len(out) < room:
                 if self._stream.eof:
+                    self._frames = _counted(self._frames)
                     self._stream = zlib.decompressobj(wbits=31)
                 out += self._stream.decompress(chunk, room - len(out))
                 chunk = self._stream.unused_data or self._stream.unconsumed_tail
@@ -161,6 +171,7 @@ class _Zstd:
 
     def __init__(self) -> None:
         self._stream = self._new_stream()
+        self._frames = 1
 
     @staticmethod
     def _new_stream() -> zstd.ZstdDecompressor:
@@ -171,6 +182,7 @@ class _Zstd:
         try:
             while chunk and len(out) < room:
                 if self._stream.eof:
+                    self._frames = _counted(self._frames)
                     self._stream = self._new_stream()
                 out += self._stream.decompress(chunk, room - len(out))
                 while not (self._stream.eof or self._stream.needs_input) and len(out) < room:

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from steelyard.hall.texts import shorten
 from steelyard.web.answers import ErrorAnswer
 from steelyard.web.auth import check_bearer
 from steelyard.web.errors import Unauthorized
@@ -50,7 +51,8 @@ class Gate:
             path = scope["path"] if scope["path"] in self._known_paths else "other"
             self._on_answer(path, exchange.status)
             ms = (time.monotonic() - started) * 1000
-            logger.info("%s %s %s %d %.1f ms", exchange.request_id, scope["method"], path, exchange.status, ms)
+            method = shorten(scope["method"], limit=16)  # A caller may send any word, however long.
+            logger.info("%s %s %s %d %.1f ms", exchange.request_id, method, path, exchange.status, ms)
 
     async def _serve(self, scope: Scope, exchange: Exchange) -> None:
         try:

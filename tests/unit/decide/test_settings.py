@@ -304,3 +304,15 @@ def test_an_empty_value_is_a_bad_one_for_every_setting(setting):
     assert refusal(**{setting.variable: ""}).startswith(f"{setting.variable} must ")
     if setting.has_flag:
         assert refusal({setting.name: ""}).startswith(f"{setting.flag} ({setting.variable}) must ")
+
+
+@pytest.mark.parametrize("text", ["0", "513", "100000", "2147483647", "-1", "", "two"])
+def test_more_threads_than_llama_cpp_takes_are_refused(text):
+    with pytest.raises(BadSetting, match=r"^SEMIF_THREADS must be an integer from 1 to 512"):
+        load_settings({"SEMIF_THREADS": text}, needs_token=False)
+
+
+@pytest.mark.parametrize("variable", ["SEMIF_MODEL", "SEMIF_REVISION", "SEMIF_MODELS_DIR", "SEMIF_CALIBRATION"])
+def test_a_text_that_no_answer_could_show_is_refused(variable):
+    with pytest.raises(BadSetting, match=f"^{variable} must be UTF-8 text"):
+        load_settings({variable: "m\udcff.gguf"}, needs_token=False)

@@ -105,7 +105,19 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 @pytest.mark.parametrize(("model", "name"), [("embedded", "qwen2.5-coder-1.5b"), ("smollm2-135m", "smollm2-135m")])
 def test_a_model_that_is_not_pulled_is_refused_with_the_command_that_pulls_it(tmp_path, model, name):
     text = refusal(model=model, models_dir=str(tmp_path))
-    assert text == f"SEMIF_MODEL {model} is not pulled; run: steelyard models pull {name}"
+    assert text == (
+        f"SEMIF_MODEL {model} is not pulled, it is not in {tmp_path}; "
+        f"run: steelyard models pull {name} --models-dir {tmp_path}"
+    )
+
+
+@pytest.mark.parametrize("model", ["smollm2-135m", "own.gguf"])
+def test_a_revision_for_a_single_file_is_refused(tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    for name in ("own.gguf", "SmolLM2-135M-Instruct.Q4_1.gguf"):
+        (tmp_path / name).touch()
+    text = refusal(model=model, models_dir=str(tmp_path), revision="deadbeef")
+    assert text == f"SEMIF_REVISION is for hub ids; {model} is one file, so unset it"
 
 
 def test_an_account_without_a_home_is_refused_in_words(monkeypatch):
@@ -146,7 +158,8 @@ def test_an_operators_own_file_is_loaded_without_a_pin(tmp_path, monkeypatch):
         (ImportError("the llamacpp engine is not installed"), "SEMIF_MODEL fake: the llamacpp engine is not installed"),
         (ValueError("SEMIF_DEVICE is cuda, but"), "SEMIF_DEVICE is cuda, but"),
         (RuntimeError("the model's chat template failed: x"), "the model's chat template failed: x"),
-        (OSError("disk"), "disk"),
+        (OSError("disk"), "SEMIF_MODEL fake cannot be read: disk"),
+        (PermissionError(13, "Permission denied"), "SEMIF_MODEL fake cannot be read: Permission denied"),
         (MemoryError(), "there was no memory for the model"),
     ],
 )

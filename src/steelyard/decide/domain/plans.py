@@ -70,6 +70,8 @@ def rows_of(plan: Plan) -> list[Row]:
     rows = [row for decision in plan.decisions for row in expand(decision)]
     expanded = {row.id for decision in plan.decisions if decision.is_averaged for row in expand(decision)}
     own = {decision.row.id for decision in plan.decisions}
+    if len(own) != len(plan.decisions):  # The scorer would not see it where only one of two is averaged.
+        raise InvalidRequest("Decision IDs must be unique")
     if expanded & own:
         raise InvalidRequest(f"Decision ID {shorten(min(expanded & own))!r} collides with an ordering's; rename it")
     return rows

@@ -134,7 +134,9 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "llama_version": (c.c_char_p, []),
     "llama_vocab_bos": (c.c_int32, [_P]),
     "llama_vocab_eos": (c.c_int32, [_P]),
+    "llama_vocab_get_attr": (c.c_int32, [_P, c.c_int32]),
     "llama_vocab_get_text": (c.c_char_p, [_P, c.c_int32]),
+    "llama_vocab_n_tokens": (c.c_int32, [_P]),
     "llama_vocab_pad": (c.c_int32, [_P]),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -69,7 +70,7 @@ def checked_sha256(source: LlamaSource) -> str:
     if source.sha256 not in (None, sha256):
         raise ValueError(
             f"SEMIF_MODEL: {source.path} is not {source.name}: its SHA-256 is {sha256}, not {source.sha256}; "
-            f"delete it and run: steelyard models pull {source.name}"
+            f"run: steelyard models pull {source.name} --models-dir {shlex.quote(str(source.path.parent))}"
         )
     return sha256
 

@@ -170,3 +170,11 @@ def test_a_workload_calibrates_every_answer_of_the_request():
             "probabilities": softmax([1.0, 0.0], temperature=2.0),
         }
         assert answer["probabilities"] == softmax([1.0, 0.0])
+
+
+@pytest.mark.parametrize("second", [{}, {"orderings": "rotations"}])
+def test_two_decisions_with_one_id_are_refused_however_they_are_averaged(second):
+    plan = plan_shared(shared_body({"id": "d", "orderings": "rotations"}, {"id": "d", **second}), rules=RULES)
+    assert plan.decisions[0].row.id == plan.decisions[1].row.id == "d"
+    with pytest.raises(InvalidRequest, match=r"^Decision IDs must be unique$"):
+        rows_of(plan)
