@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MODES = ("direct", "shared")
 _RECORD_START = b'{"id": '
+_NO_RECORD = "the output holds a line that is no record of ours; name a new --output"
 
 
 class BatchRefused(SteelyardError):
@@ -169,7 +170,7 @@ def _skip_finished(output: IO[bytes], lines: Iterator[_Line], run: _Run) -> tupl
 def _check_cut_record(piece: bytes) -> None:
     """Refuse to cut away what no run of ours began: it may be somebody's file."""
     if not (piece.startswith(_RECORD_START) or _RECORD_START.startswith(piece)):
-        raise BatchRefused("the output holds a line that is no record of ours; name a new --output")
+        raise BatchRefused(_NO_RECORD)
 
 
 def _finished_record(line: bytes, run: _Run) -> dict[str, object]:
@@ -179,7 +180,7 @@ def _finished_record(line: bytes, run: _Run) -> dict[str, object]:
         record = None
     model = record.get("model", {}) if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(model, dict):
-        raise BatchRefused("the output holds a line that is no record of ours; name a new --output")
+        raise BatchRefused(_NO_RECORD)
     if "error" in record:
         return record
     if {k: v for k, v in model.items() if k != "serving_config"} != run.thread.engine.model:
@@ -222,7 +223,8 @@ def _joins(line: _Line, group: Sequence[_Line], limits: BatchLimits) -> bool:
 
 def _records(group: list[_Line], run: _Run) -> list[Result]:
     """Return one record per line of *group*, in order."""
-    checked = [_checked(line, run) for line in group]
+    # A row that is scored alone meets the same checks there.
+    checked = [_checked(line, run) for line in group] if len(group) > 1 else group
     rows = [line.row for line in checked if line.row is not None]
     scored = iter(_scored(rows, run))
     records: list[Result] = []

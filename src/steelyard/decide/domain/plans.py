@@ -67,14 +67,15 @@ def plan_shared(body: object, *, rules: Rules) -> Plan:
 
 def rows_of(plan: Plan) -> list[Row]:
     """Return every row to score, orderings expanded, in request order; raises InvalidRequest where two ids collide."""
-    rows = [row for decision in plan.decisions for row in expand(decision)]
-    expanded = {row.id for decision in plan.decisions if decision.is_averaged for row in expand(decision)}
+    expansions = [expand(decision) for decision in plan.decisions]
+    averaged = [rows for rows, decision in zip(expansions, plan.decisions, strict=True) if decision.is_averaged]
+    expanded = {row.id for rows in averaged for row in rows}
     own = {decision.row.id for decision in plan.decisions}
     if len(own) != len(plan.decisions):  # The scorer would not see it where only one of two is averaged.
         raise InvalidRequest("Decision IDs must be unique")
     if expanded & own:
         raise InvalidRequest(f"Decision ID {shorten(min(expanded & own))!r} collides with an ordering's; rename it")
-    return rows
+    return [row for rows in expansions for row in rows]
 
 
 def answers_of(plan: Plan, results: Sequence[Result], *, rules: Rules) -> list[Result]:
