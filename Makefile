@@ -23,7 +23,7 @@ $(RUN_READY): pyproject.toml $(VENV)/.made
 	@touch $@
 
 $(DEV_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,torch,plots,dev]'
 	@touch $@ $(RUN_READY)
 
 demo: $(RUN_READY) ## Pull a small language model, serve it and show three real decisions (ONCE=1: then stop)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.api.asgi import CountingEngine, Served
 
-from steelyard.decide.domain.errors import InvalidRequest, OutOfMemory, ScoringFailed
+from steelyard.decide.domain.errors import InvalidRequest, OutOfMemory, ScoringFailed, is_out_of_memory
 from steelyard.decide.engines.fake import FakeEngine
-from steelyard.decide.model_thread import ModelThread, is_out_of_memory
+from steelyard.decide.model_thread import ModelThread
 from steelyard.decide.startup import warm_up
 
 if TYPE_CHECKING:

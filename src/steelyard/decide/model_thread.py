@@ -14,7 +14,7 @@ import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from steelyard.decide.domain.errors import DecideError, OutOfMemory, ScoringFailed
+from steelyard.decide.domain.errors import DecideError, OutOfMemory, ScoringFailed, is_out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,10 +111,3 @@ def _translated(error: Exception) -> DecideError:
         return OutOfMemory(str(error))
     logger.error("Scoring failed\n%s", "".join(traceback.format_exception(error)))
     return ScoringFailed(str(error) if isinstance(error, ScoringFailed) else None)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether *error* means that memory ran out, whichever library raised it."""
-    if isinstance(error, OutOfMemory | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from steelyard.decide.domain.plans import Plan, Rules
     from steelyard.decide.domain.ports import Engine
-    from steelyard.decide.domain.results import Result
+    from steelyard.decide.domain.results import Result, Timing
     from steelyard.decide.domain.rows import Row
-    from steelyard.decide.domain.shared import Timing
     from steelyard.decide.metrics import Metrics
     from steelyard.decide.model_thread import ModelThread
     from steelyard.web.admission import Permit

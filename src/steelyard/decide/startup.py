@@ -61,6 +61,7 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
     try:
         _check_memory_cap(engine, settings)
         check_agreement(engine)
+        engine.settle()
     except Exception as error:
         engine.close()
         if isinstance(error, BadSetting | StartRefused):

@@ -13,7 +13,7 @@ from steelyard.decide.domain.rows import Option, Row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from steelyard.decide.domain.ports import Message, Suffix, Tokenizer
+    from steelyard.decide.domain.ports import Message, Scorers, Suffix, Tokenizer
 
 _FIRST_PIECE = 0x110000
 
@@ -116,6 +116,9 @@ class ScriptedEngine:
     model: Mapping[str, object] = field(default_factory=lambda: {"source": "scripted", "revision": None})
     serving_config: Mapping[str, object] = field(default_factory=lambda: {"engine": "scripted"})
     evaluated_tokens: int = 0
+    scorers: Scorers | None = None
+    peak_gpu_bytes: int | None = None
+    settled: int = 0
     batches: list[int] = field(default_factory=list)
     prefixes: list[ScriptedPrefix] = field(default_factory=list)
     tidied: list[bool] = field(default_factory=list)
@@ -129,6 +132,9 @@ class ScriptedEngine:
         self.evaluated_tokens += len(tokens)
         self.prefixes.append(ScriptedPrefix(self, list(tokens)))
         return self.prefixes[-1]
+
+    def settle(self) -> None:
+        self.settled += 1
 
     def tidy(self, *, failed: bool) -> None:
         self.tidied.append(failed)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def score_direct(row: Row, *, engine: Engine, max_tokens: int) -> Result:
     """Score *row* alone. Raises InvalidRequest before any forward pass, or what the engine raises."""
+    if engine.scorers is not None:
+        return engine.scorers.score_direct(row, max_tokens=max_tokens)
     started = time.perf_counter()
     prompt = encode_row(row, tokenizer=engine.tokenizer, max_tokens=max_tokens)
     forward_started = time.perf_counter()

@@ -35,3 +35,13 @@ class ScoringFailed(DecideError):
     """The model failed to score this request; the server's log has the reason."""
 
     code = "scoring_failed"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether *error* means that memory ran out, whichever library raised it.
+
+    cuBLAS and cuDNN say so in the message of a RuntimeError only.
+    """
+    if isinstance(error, OutOfMemory | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    from steelyard.decide.domain.results import Result, Timing
+    from steelyard.decide.domain.rows import Row
+
 DIRECT_READOUT = "native full-vocabulary last-position logits restricted to declared answer slots"
 SHARED_READOUT = "native selected suffix-position logits"
 
@@ -98,8 +101,25 @@ class Prefix(Protocol):
     ) -> None: ...
 
 
+class Scorers(Protocol):
+    """Scorers of another project, which judge whole rows by their own prompts and checks."""
+
+    def score_direct(self, row: Row, *, max_tokens: int) -> Result:
+        """Return the result of *row*, keys as `results.result_of` orders them."""
+        ...
+
+    def score_shared(self, rows: Sequence[Row], *, max_tokens: int) -> tuple[list[Result], Timing]:
+        """Return the results of *rows*, which share one state, in order, and the call's timing."""
+        ...
+
+
 class Engine(Protocol):
     """One loaded language model."""
+
+    @property
+    def scorers(self) -> Scorers | None:
+        """The scorers that this engine brings and that then take the place of ours; None where ours are used."""
+        ...
 
     @property
     def traits(self) -> Traits:
@@ -126,12 +146,21 @@ class Engine(Protocol):
         """How many tokens went through the model since it was loaded."""
         ...
 
+    @property
+    def peak_gpu_bytes(self) -> int | None:
+        """The most GPU memory in bytes that the engine has held since it was loaded; None where it counts none."""
+        ...
+
     def forward(self, tokens: Sequence[int], slots: Sequence[int]) -> list[float]:
         """Return the raw FP32 logits of *slots* after *tokens*, from one fresh forward pass."""
         ...
 
     def prefill(self, tokens: Sequence[int]) -> Prefix:
         """Run *tokens* (at least one) once and return a handle that scores suffixes after them."""
+        ...
+
+    def settle(self) -> None:
+        """Take the memory held now, after the warm-up, as what `tidy` leaves alone."""
         ...
 
     def tidy(self, *, failed: bool) -> None:

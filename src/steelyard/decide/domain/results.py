@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.prompt import Prompt
 
 Result = dict[str, object]
+Timing = dict[str, float | int]
 
 PROBABILITY_STATUS = "conditional option score; uncalibrated as decision confidence"
 

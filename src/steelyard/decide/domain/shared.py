@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
     from steelyard.decide.domain.ports import Engine, Prefix, SuffixLogits, Tokenizer
     from steelyard.decide.domain.prompt import Prompt
-    from steelyard.decide.domain.results import Result
+    from steelyard.decide.domain.results import Result, Timing
     from steelyard.decide.domain.rows import Row
-
-Timing = dict[str, float | int]
 
 
 def score_shared(rows: Sequence[Row], *, engine: Engine, max_tokens: int) -> tuple[list[Result], Timing]:
@@ -29,6 +27,8 @@ def score_shared(rows: Sequence[Row], *, engine: Engine, max_tokens: int) -> tup
     Raises InvalidRequest before any forward pass, OutOfMemory where not even one row fits beside the prefix, or what
     the engine raises.
     """
+    if engine.scorers is not None:
+        return engine.scorers.score_shared(rows, max_tokens=max_tokens)
     started = time.perf_counter()
     _check_rows(rows, engine.tokenizer)
     prompts = [encode_row(row, tokenizer=engine.tokenizer, max_tokens=max_tokens) for row in rows]

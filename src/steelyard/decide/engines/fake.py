@@ -63,6 +63,9 @@ class FakeTokenizer:
 class FakeEngine:
     """The fake engine; each call takes *seconds_per_call*, so that a test can meet a busy server."""
 
+    scorers = None
+    peak_gpu_bytes = None
+
     def __init__(self, *, seconds_per_call: float = 0.0) -> None:
         self.tokenizer = FakeTokenizer()
         self.traits = Traits(name="fake", is_model=False, enforces_memory_cap=False, rows_per_batch=64, tolerance=0.0)
@@ -95,6 +98,9 @@ class FakeEngine:
             logits = [self._logits([*prefix, *suffix.tokens], suffix.slots, known=len(prefix)) for suffix in suffixes]
         tokens = sum(len(suffix.tokens) for suffix in suffixes)
         return SuffixLogits(logits=logits, replicate_seconds=0.0, forward_seconds=0.0, padded_tokens=tokens)
+
+    def settle(self) -> None:
+        """Do nothing: there is no memory to measure."""
 
     def tidy(self, *, failed: bool) -> None:
         """Do nothing: there is no memory to give back."""

@@ -46,6 +46,9 @@ class _Token(NamedTuple):
 class LlamaCppEngine:
     """One GGUF model, loaded."""
 
+    scorers = None
+    peak_gpu_bytes = None  # llama.cpp does not tell.
+
     def __init__(self, source: LlamaSource) -> None:
         """Load *source*; raises ValueError or ImportError in one sentence where that cannot be."""
         self._library, errors = library()
@@ -134,6 +137,9 @@ class LlamaCppEngine:
     def _empty(self) -> None:
         self._held = None
         self._library.llama_memory_clear(self._memory, True)
+
+    def settle(self) -> None:
+        """Do nothing: the cache was allocated whole at the start and does not grow."""
 
     def tidy(self, *, failed: bool) -> None:
         """Empty the cache after a call that failed in the middle; otherwise there is nothing to give back."""
