@@ -109,9 +109,7 @@ class ScriptedEngine:
     logits_of: Callable[[Sequence[int], Sequence[int]], list[float]] = _sum_of_both
     fits: Callable[[Sequence[int]], bool] = lambda _batches: True  # Hears every batch's size, the present one last.
     traits: Traits = field(
-        default_factory=lambda: Traits(
-            name="scripted", is_model=False, enforces_memory_cap=False, rows_per_batch=8, tolerance=0.0
-        )
+        default_factory=lambda: Traits(name="scripted", is_model=False, rows_per_batch=8, tolerance=0.0)
     )
     model: Mapping[str, object] = field(default_factory=lambda: {"source": "scripted", "revision": None})
     serving_config: Mapping[str, object] = field(default_factory=lambda: {"engine": "scripted"})

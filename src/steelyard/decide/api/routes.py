@@ -11,6 +11,7 @@ from starlette.routing import Route
 from steelyard.decide.api.errors import answer_for
 from steelyard.decide.api.openapi import openapi_document
 from steelyard.decide.domain.plans import plan_decide, plan_shared
+from steelyard.decide.domain.prompt import SEMIF_COMMIT
 from steelyard.web.answers import JSONAnswer, NoAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from steelyard.decide.settings import Settings
     from steelyard.web.admission import Admission, Permit
 
-SEMIF_COMMIT = "23cf1f39fc9534fe81437200959b6dfc7106e45a"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

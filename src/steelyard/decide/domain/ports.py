@@ -55,7 +55,6 @@ class Traits:
 
     name: str
     is_model: bool
-    enforces_memory_cap: bool
     rows_per_batch: int  # The most suffixes that one forward pass takes; 1 means that suffixes run one after another.
     tolerance: float  # The largest gap between a row's direct and shared probabilities, as a probability.
     direct_readout: str = DIRECT_READOUT

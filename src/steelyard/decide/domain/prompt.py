@@ -1,7 +1,7 @@
 """The prompt `direct-options-v1`: its messages, and its tokens with every check that precedes a forward pass.
 
-The prompt and its checks are those of SemIf (MIT), package `semif_phase1` at commit
-23cf1f39fc9534fe81437200959b6dfc7106e45a: equal rows give equal bytes, so hashes compare across both.
+The prompt and its checks are those of SemIf (MIT), package `semif_phase1` at `SEMIF_COMMIT`: equal rows give equal
+bytes, so hashes compare across both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.ports import Tokenizer
     from steelyard.decide.domain.rows import Row
 
+SEMIF_COMMIT = "23cf1f39fc9534fe81437200959b6dfc7106e45a"
 PROMPT_VERSION = "direct-options-v1"
 LETTERS = "ABCDEFGHIJKLMNOP"
 SYSTEM = (

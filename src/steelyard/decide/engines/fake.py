@@ -68,7 +68,7 @@ class FakeEngine:
 
     def __init__(self, *, seconds_per_call: float = 0.0) -> None:
         self.tokenizer = FakeTokenizer()
-        self.traits = Traits(name="fake", is_model=False, enforces_memory_cap=False, rows_per_batch=64, tolerance=0.0)
+        self.traits = Traits(name="fake", is_model=False, rows_per_batch=64, tolerance=0.0)
         self.model: Mapping[str, object] = {
             "source": "fake",
             "revision": None,

@@ -71,7 +71,6 @@ class LlamaCppEngine:
         self.traits = Traits(
             name="llamacpp",
             is_model=True,
-            enforces_memory_cap=False,
             rows_per_batch=ROWS_PER_BATCH,
             tolerance=TOLERANCE,
         )

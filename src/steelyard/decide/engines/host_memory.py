@@ -1,0 +1,81 @@
+"""The machine's own memory, for models on a CPU.
+
+Its allocator does not say no: the kernel lets a process take what it asks for and kills it when it is used. So the
+engine asks first whether a batch fits and raises OutOfMemory itself, and the batch is halved as it is on a card.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from steelyard.decide.domain.errors import OutOfMemory
+
+# Share of the free memory that one batch may take; the rest is for what the estimate leaves out.
+_SHARE = 0.8
+_CGROUP = Path("/sys/fs/cgroup")
+_FP32_BYTES = 4
+_MIB = 1 << 20
+
+
+class HostMemory:
+    """The machine's memory: there is no cap on it, and freed memory goes back by itself."""
+
+    peak_bytes = None
+
+    def check_room(self, cache: Any, *, rows: int, width: int, config: Any) -> None:
+        """Raise OutOfMemory where *rows* branches of *cache*, each with *width* more tokens, would not fit."""
+        needed, free = needed_bytes(cache, rows=rows, width=width, config=config), free_bytes()
+        if needed > free * _SHARE:
+            raise OutOfMemory(
+                f"{rows} rows need about {needed // _MIB} MiB of memory together, and {free // _MIB} MiB are free"
+            )
+
+    def synchronize(self) -> None:
+        """Do nothing: every call has ended when it returns."""
+
+    def settle(self) -> None:
+        """Do nothing: there is no baseline."""
+
+    def tidy(self, *, failed: bool) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def needed_bytes(cache: Any, *, rows: int, width: int, config: Any) -> int:
+    """Return about how many bytes the branches and the widest layer's activations take."""
+    held = sum(tensor.nbytes for tensor in _tensors_of(cache))
+    per_token = held / max(cache.get_seq_length(), 1)
+    text = config.get_text_config()
+    # Of a layer, the hidden states with their residual and projections, and the three parts of a gated MLP.
+    activations = _FP32_BYTES * (8 * text.hidden_size + 3 * getattr(text, "intermediate_size", 4 * text.hidden_size))
+    return int(held + rows * (held + width * (per_token + activations)))
+
+
+def free_bytes() -> int:
+    """Return how much memory this process can still take: the machine's, or less where a container has a limit."""
+    return int(min(psutil.virtual_memory().available, _container_room()))
+
+
+def _container_room() -> float:
+    """Return the room under the control group's limit; cached files count as room, for the kernel drops them first."""
+    try:
+        limit, used, stat = (
+            (_CGROUP / name).read_text("ascii").strip() for name in ("memory.max", "memory.current", "memory.stat")
+        )
+    except OSError:  # No control group of version 2, so no limit that could be read here.
+        return math.inf
+    cached = dict(line.split() for line in stat.splitlines())["inactive_file"]
+    return math.inf if limit == "max" else int(limit) - int(used) + int(cached)
+
+
+def _tensors_of(cache: Any) -> list[Any]:
+    """Return the tensors in the layers of *cache*: keys and values, or the states of a recurrent layer."""
+    values = [value for layer in cache.layers for value in vars(layer).values()]
+    parts = [part for value in values for part in (value.values() if isinstance(value, dict) else [value])]
+    return [part for part in parts if hasattr(part, "nbytes")]
