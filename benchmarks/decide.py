@@ -1,8 +1,9 @@
 """How fast the decision server is, as ratios against named peers, all in one run.
 
-    direct, shared   decisions per second on one 1,500-token state with 21 yes/no questions (embedded 0.5b, CPU)
-    prefill          tokens per second of the shared call's prefill, against llama.cpp's own server in the same wheel
-                     on as many tokens of the same file
+    direct, shared   decisions per second on one 1,500-token state with 21 yes/no questions (embedded 0.5b, CPU), on
+                     llama.cpp and on torch in FP32 from the same file
+    prefill          tokens per second of the shared call's prefill: llamacpp against llama.cpp's own server in the same
+                     wheel on as many tokens of the same file, torch against a plain matrix product on the same cores
     HTTP             latency of POST /decide over a bare call of the scorer, with the fake engine
     memory           largest resident set of the scoring process
 
@@ -22,6 +23,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -42,6 +44,8 @@ from steelyard.models import catalogue, store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from steelyard.decide.domain.ports import Engine
+
 MODEL = "qwen2.5-coder-0.5b"
 STATE_TOKENS = 1500
 QUESTIONS = 21
@@ -49,6 +53,7 @@ REPEATS = 3
 HTTP_REQUESTS = 600
 CLIENTS = (1, 8, 32)
 MAX_TOKENS = 4096
+VOCABULARY, WIDTH, INNER_WIDTH = 151936, 896, 4864  # Of the model.
 OPTIONS = (Option(id="yes", description="Yes"), Option(id="no", description="No"))
 
 
@@ -68,11 +73,47 @@ def main() -> None:
     print(report(results))
 
 
-def scorers() -> dict[str, float]:
-    """Measure both scorers on the real model."""
+def llamacpp() -> dict[str, float]:
+    """Measure both scorers on llama.cpp."""
+    source = LlamaSource(path=weights_path(), name=MODEL, device="cpu", max_tokens=MAX_TOKENS)
+    return scorers(lambda: LlamaCppEngine(source))
+
+
+def torch() -> dict[str, float]:
+    """Measure both scorers on torch in FP32, and the matrix product that its prefill is held against."""
+    from steelyard.decide.engines import torch_engine, torch_loading  # noqa: PLC0415  # In this part's process only.
+
+    with tempfile.TemporaryDirectory() as kept:
+        source = torch_loading.TorchSource(
+            name=MODEL, path=weights_path(), device="cpu", max_tokens=MAX_TOKENS, converted_dir=Path(kept)
+        )
+        convert_s = seconds(lambda: torch_loading.load(source))
+        figures = scorers(lambda: torch_engine.TorchEngine(source))
+        weights = next(Path(kept).glob("*/model.safetensors")).stat().st_size
+    # Of every parameter but the embedding table, each token takes one multiplication and one addition (Kaplan et al.,
+    # 2020, section 2.1); the output head runs for one token only.
+    parameters = weights / 4 - 2 * VOCABULARY * WIDTH
+    return figures | {
+        "convert_s": convert_s,
+        "prefill_gflops": 2 * parameters * figures["prefill_tokens_per_s"] / 1e9,
+        "product_gflops": product_gflops(),
+    }
+
+
+def product_gflops() -> float:
+    """Return the billions of operations per second of one FP32 matrix product, as wide as the model's MLP."""
+    import torch as native  # noqa: PLC0415  # In this part's process only.
+
+    left, right = native.rand(STATE_TOKENS, WIDTH), native.rand(WIDTH, INNER_WIDTH)
+    took = [seconds(lambda: native.mm(left, right)) for _ in range(20)]
+    return 2 * STATE_TOKENS * WIDTH * INNER_WIDTH / statistics.median(took) / 1e9
+
+
+def scorers(start: Callable[[], Engine]) -> dict[str, float]:
+    """Measure both scorers on the engine that *start* loads."""
     before_mib = peak_mib()
     started = time.perf_counter()
-    engine = real_engine()
+    engine = start()
     load_s = time.perf_counter() - started
     rows = rows_over(state_of(engine, STATE_TOKENS))
     direct_s = median_seconds(lambda: [score_direct(row, engine=engine, max_tokens=MAX_TOKENS) for row in rows[:3]])
@@ -133,12 +174,12 @@ def http() -> dict[str, float]:
     return figures
 
 
-PARTS: dict[str, Callable[[], dict[str, float]]] = {"scorers": scorers, "llama_server": llama_server, "http": http}
-
-
-def real_engine() -> LlamaCppEngine:
-    """Return the engine on the embedded 0.5b."""
-    return LlamaCppEngine(LlamaSource(path=weights_path(), name=MODEL, device="cpu", max_tokens=MAX_TOKENS))
+PARTS: dict[str, Callable[[], dict[str, float]]] = {
+    "llamacpp": llamacpp,
+    "torch": torch,
+    "llama_server": llama_server,
+    "http": http,
+}
 
 
 def weights_path() -> Path:
@@ -147,7 +188,7 @@ def weights_path() -> Path:
     return path if path.is_file() else sys.exit(f"pull the weights first: steelyard models pull {MODEL}")
 
 
-def state_of(engine: LlamaCppEngine, tokens: int) -> str:
+def state_of(engine: Engine, tokens: int) -> str:
     """Return an English text of about *tokens* tokens."""
     sentences = (
         f"On day {day} the depot sent {7 * day % 40} parcels and took {3 * day % 11} back. " for day in range(999)
@@ -209,23 +250,13 @@ async def load(url: str, token: str, row: Row, clients: int) -> tuple[list[float
 
 def report(results: dict[str, dict[str, float]]) -> str:
     """Return the Markdown report."""
-    scorer, peer, web = results["scorers"], results["llama_server"], results["http"]
+    web = results["http"]
     lines = [
-        f"# {MODEL}, {os.cpu_count()} cores, prefix of {scorer['prefix_tokens']:.0f} tokens, {QUESTIONS} questions\n",
-        "| figure | value |",
-        "| --- | --- |",
-        f"| direct decisions per second | {scorer['direct_per_s']:.3f} |",
-        f"| shared decisions per second | {scorer['shared_per_s']:.3f} |",
-        f"| shared over direct | {scorer['shared_per_s'] / scorer['direct_per_s']:.1f} |",
-        f"| prefill, tokens per second | {scorer['prefill_tokens_per_s']:.0f} |",
-        f"| llama.cpp's own server, tokens per second | {peer['prefill_tokens_per_s']:.0f} |",
-        f"| prefill over llama.cpp's own | {scorer['prefill_tokens_per_s'] / peer['prefill_tokens_per_s']:.2f} |",
-        f"| suffixes, tokens per second | {scorer['suffix_tokens_per_s']:.0f} |",
-        f"| load, SHA-256 included, seconds | {scorer['load_s']:.1f} |",
         (
-            f"| resident memory over the file's size | {scorer['resident_mib'] / scorer['file_mib']:.2f} "
-            f"({scorer['resident_mib']:.0f} MiB over {scorer['file_mib']:.0f} MiB) |"
+            f"# {MODEL}, {os.cpu_count()} cores, prefix of {results['torch']['prefix_tokens']:.0f} tokens, "
+            f"{QUESTIONS} questions\n"
         ),
+        *scorer_table(results),
         (
             f"\nPOST /decide with the fake engine; the bare scorer takes p50 {web['bare_p50_ms']:.2f} ms, "
             f"p99 {web['bare_p99_ms']:.2f} ms\n"
@@ -239,6 +270,43 @@ def report(results: dict[str, dict[str, float]]) -> str:
         for n in CLIENTS
     ]
     return "\n".join(lines)
+
+
+def scorer_table(results: dict[str, dict[str, float]]) -> list[str]:
+    """Return the lines that hold both engines against each other and each against its peer."""
+    figures = {
+        "direct decisions per second": ("direct_per_s", ".3f"),
+        "shared decisions per second": ("shared_per_s", ".3f"),
+        "prefill, tokens per second": ("prefill_tokens_per_s", ".0f"),
+        "suffixes, tokens per second": ("suffix_tokens_per_s", ".0f"),
+        "load, SHA-256 included, seconds": ("load_s", ".1f"),
+        "resident memory, MiB": ("resident_mib", ".0f"),
+    }
+    one, other = results["llamacpp"], results["torch"]
+    lines = ["| figure | llama.cpp, Q4_K_M | torch, FP32 | torch over llama.cpp |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {name} | {one[key]:{form}} | {other[key]:{form}} | {other[key] / one[key]:.2f} |"
+        for name, (key, form) in figures.items()
+    ]
+    shared = " | ".join(f"{engine['shared_per_s'] / engine['direct_per_s']:.1f}" for engine in (one, other))
+    peer = results["llama_server"]["prefill_tokens_per_s"]
+    return [
+        *lines,
+        f"| shared over direct | {shared} | |",
+        (
+            f"| resident memory over the file's size | {one['resident_mib'] / one['file_mib']:.2f} | "
+            f"{other['resident_mib'] / other['file_mib']:.2f} | |\n"
+        ),
+        (
+            f"- llama.cpp's prefill over that of llama.cpp's own server ({peer:.0f} tokens per second): "
+            f"{one['prefill_tokens_per_s'] / peer:.2f}"
+        ),
+        (
+            f"- torch's prefill over a plain FP32 matrix product ({other['prefill_gflops']:.0f} of "
+            f"{other['product_gflops']:.0f} GFLOP/s): {other['prefill_gflops'] / other['product_gflops']:.2f}"
+        ),
+        f"- the first load of a .gguf file by torch, which dequantises it: {other['convert_s']:.0f} seconds",
+    ]
 
 
 def median_seconds(work: Callable[[], object]) -> float:

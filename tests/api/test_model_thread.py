@@ -199,6 +199,34 @@ def test_a_poisoned_engine_is_reported_and_later_jobs_fail_without_a_call(
     assert engine.calls == ["forward", "forward", "dead"]
 
 
+class _Untidy(CountingEngine):
+    """Can give no memory back, as a CUDA context cannot that a failed call has poisoned."""
+
+    def __init__(self, *, is_dead: bool) -> None:
+        super().__init__()
+        self._is_dead = is_dead
+
+    def tidy(self, *, failed: bool) -> None:
+        super().tidy(failed=failed)
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def forward(self, tokens: Sequence[int], slots: Sequence[int]) -> list[float]:
+        if self.tidied and self._is_dead:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return super().forward(tokens, slots)
+
+
+@pytest.mark.parametrize("marker", ["", "[fake:failure]", "[fake:out_of_memory]"])
+@pytest.mark.parametrize("is_dead", [True, False])
+def test_an_engine_that_cannot_tidy_must_show_that_it_still_scores(serving, marker: str, is_dead: bool) -> None:
+    engine = _Untidy(is_dead=is_dead)
+    served = serving(engine)
+    status = {"": 200, "[fake:failure]": 500, "[fake:out_of_memory]": 503}[marker]
+    assert served.decide(state=f"state {marker}").status_code == status
+    assert served.poisoned.is_set() == is_dead
+    assert len(engine.tidied) == 1
+
+
 def test_an_out_of_memory_poisons_nothing(serving) -> None:
     served = serving(_Poisoned())
     served.decide(state="[fake:out_of_memory]")

@@ -77,19 +77,28 @@ class ModelThread:
         try:
             result = job(self._engine)
         except ValueError:
-            self._engine.tidy(failed=False)
+            self._tidy(failed=False)
             raise
         except Exception as error:  # Whatever an engine raises must end as one of two errors.
             failure = _translated(error)
         else:
-            self._engine.tidy(failed=False)
+            self._tidy(failed=False)
             return result
         # The failed call's frames, and the tensors they hold, are freed only now that its exception is gone.
         gc.collect()
-        self._engine.tidy(failed=True)
-        if isinstance(failure, ScoringFailed):
+        if self._tidy(failed=True) and isinstance(failure, ScoringFailed):
             self._check_still_scores()
         raise failure
+
+    def _tidy(self, *, failed: bool) -> bool:
+        """Tell whether the engine tidied. One that cannot may be poisoned, so it must show that it still scores."""
+        try:
+            self._engine.tidy(failed=failed)
+        except Exception:
+            logger.exception("Giving memory back failed")
+            self._check_still_scores()
+            return False
+        return True
 
     def _check_still_scores(self) -> None:
         """Score the warm-up row again: a poisoned engine would serve errors for ever."""

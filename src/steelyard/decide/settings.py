@@ -243,8 +243,9 @@ SETTINGS = (
             "no model).", DEFAULT_MODEL),
     Setting("revision", _nonempty, None, "The hub revision to load. The default belongs to the default model; any "
             "other hub id needs its own. Files and pulled models have none.", DEFAULT_REVISION),
-    Setting("engine", _one_of(*ENGINES), "auto", "`auto`, `torch`, `llamacpp` or `semif`; `auto` follows the model "
-            "and never picks `semif`.", "auto"),
+    Setting("engine", _one_of(*ENGINES), "auto", "`auto`, `torch`, `llamacpp` or `semif` (SemIf's own scorers over the "
+            "torch engine, if that package is installed); `auto` takes `llamacpp` for .gguf files and pulled models, "
+            "`torch` for hub ids and folders, and never `semif`.", "auto"),
     Setting("device", _one_of(*DEVICES), "cuda", "`cuda`, or `cpu` only if set.", "cuda"),
     Setting("bind", _address, Address("127.0.0.1", 8471), "host:port to listen on; port 0 takes any free port.",
             "127.0.0.1:8471"),
@@ -259,10 +260,12 @@ SETTINGS = (
             "unset"),
     Setting("body_timeout_s", _positive_number, 30.0, "Seconds that a request's body may take to arrive.",
             "30"),
-    Setting("models_dir", _directory, None, "Folder that `steelyard models pull` fills and pulled names are found in.",
+    Setting("models_dir", _directory, None, "Folder that `steelyard models pull` fills and pulled names are found in; "
+            "the `torch` engine keeps there what it made of .gguf files.",
             "~/.cache/steelyard/models"),
-    Setting("threads", _threads, None, "Processor threads of the `llamacpp` engine; set it lower where other busy "
-            "processes share the machine, since its threads wait for one another by spinning.", "all cores"),
+    Setting("threads", _threads, None, "Processor threads of the `llamacpp` engine, and of `torch` on a CPU; set it "
+            "lower where other busy processes share the machine, since threads wait for one another by spinning.",
+            "all cores"),
     Setting("fake_seconds", _number, 0.0, "Seconds that each call of the `fake` engine takes, to test a busy server.",
             "0"),
 )  # fmt: skip

@@ -36,8 +36,10 @@ def dequantised(path: Path, *, sha256: str, directory: Path) -> Path:
     Raises ValueError where transformers cannot read the file, or OSError.
     """
     folder = directory / f"{sha256}-transformers-{transformers.__version__}"
+    if _is_whole(folder):  # Before the lock, which a directory that is mounted read-only could not take.
+        return folder
     with _one_at_a_time(directory):
-        if _is_whole(folder):
+        if _is_whole(folder):  # By another process, meanwhile.
             return folder
         for left_over in (folder, *directory.glob("*.partial")):  # Of a damaged disk, or of a conversion cut off.
             shutil.rmtree(left_over, ignore_errors=True)
