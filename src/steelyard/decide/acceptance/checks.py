@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from statistics import median
 from typing import TYPE_CHECKING
 
-from steelyard.decide.acceptance.comparison import median, recommended_cap_gib
+from steelyard.decide.acceptance.comparison import recommended_cap_gib
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from steelyard.decide.acceptance.predictions import Prediction
 
@@ -17,8 +17,7 @@ _QUARTER_GIB = _GIB // 4
 
 @dataclass(frozen=True)
 class Flip:
-    """A row whose top option differs: *before* in the first pass, whose logits put it *lead* ahead, *after* in the
-    second."""
+    """A row whose top option is *before* in the first pass, *lead* logits ahead there, and *after* in the second."""
 
     id: str
     before: str
@@ -99,12 +98,6 @@ def accuracy(predictions: Mapping[str, Prediction], labels: Mapping[str, str]) -
         return None
     right = sum(row in predictions and predictions[row].top == label for row, label in labels.items())
     return right / len(labels)
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the middle of *values* (at least one), or the mean of the middle two."""
-    ordered, half = sorted(values), len(values) // 2
-    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def recommended_cap_gib(peak_bytes: int) -> float:

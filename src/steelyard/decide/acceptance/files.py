@@ -140,10 +140,7 @@ def _shuffled(row: Row) -> dict[str, object]:
 def _read(path: Path) -> tuple[str, Iterator[tuple[str, dict[str, object]]]]:
     """Return the file's SHA-256 and, line by line, where each object stands and the object."""
     count_rows(path)  # It refuses in words what is missing or no file.
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise AcceptanceRefused(f"cannot read {path}: {error.strerror}") from None
+    content = path.read_bytes()
     return hashlib.sha256(content).hexdigest(), _objects(path.name, content)
 
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
+from steelyard.decide.acceptance.checks import NOISE, PARITY, SHARED, Check, Verdict
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from steelyard.decide.acceptance.checks import Check
     from steelyard.decide.acceptance.outcome import Outcome
     from steelyard.decide.acceptance.run import Task
     from steelyard.decide.domain.ports import Engine
 
 _MOST_FLIPS = 40
+_PASSES_OF = {
+    PARITY: ("the reference", "direct"),
+    NOISE: ("the first direct pass", "the second"),
+    SHARED: ("direct", "shared"),
+}
 _LAST_WORDS = (
     "Every number is in `report.json`; what each check means and what to do when one fails is in "
     "`docs/howto/accept.md`.\n"
@@ -114,12 +119,14 @@ def _accuracy(outcome: Outcome) -> str:
 
 
 def _flips(check: Check) -> str:
-    flips = cast("list[dict[str, object]]", check.figures.get("flips") or [])
-    if not flips:
+    """Return the flips of a check that failed; elsewhere they tell nothing, and `report.json` has them all."""
+    flips = cast("list[dict[str, object]]", check.figures.get("flips", []))
+    if check.verdict is not Verdict.FAILED or not flips:
         return ""
     rows = [(f["id"], f["before"], f["after"], f"{f['lead']:.3g}") for f in flips[:_MOST_FLIPS]]
     more = f"\n{len(flips) - _MOST_FLIPS} more are in `report.json`.\n" if len(flips) > _MOST_FLIPS else ""
-    head = ("row", "before", "after", "lead before, in logits")
+    first, second = _PASSES_OF[check.name]
+    head = ("row", first, second, f"lead of {first}, in logits")
     return f"## Rows that flip: {check.name}\n\n{_table(head, rows)}{more}"
 
 
