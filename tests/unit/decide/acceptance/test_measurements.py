@@ -44,7 +44,7 @@ def test_the_longest_prompt_goes_through_the_model_alone_and_once(threads):
 
 
 def test_each_call_is_told_with_its_decisions(threads):
-    told = []
+    told: list[int] = []
     speed = measure_speed(threads(Card()), max_tokens=4096, repeats=4, on_call=told.append)
     assert told == [21, 21, 21, 21, 1, 1, 1]
     assert len(speed.shared_seconds) == 4

@@ -24,7 +24,7 @@ def test_a_limit_below_the_prompts_own_words_is_refused():
 
 
 @given(st.lists(st.integers(-2, 5), min_size=40, max_size=40), st.integers(0, 30))
-def test_bisection_ends_where_one_step_more_is_too_long_even_if_some_steps_are_shorter(steps, limit):
+def test_bisection_ends_where_one_step_more_is_too_long_even_if_some_steps_are_shorter(steps: list[int], limit: int):
     def length(n: int) -> int:
         return max(0, sum(steps[:n])) + max(0, n - len(steps)) * 3
 
