@@ -34,7 +34,7 @@ def state_for(tokenizer: Tokenizer, *, prompt_tokens: int) -> str:
 
     characters = longest(length, limit=prompt_tokens)
     if characters == 0:
-        raise InvalidRequest(f"a limit of {prompt_tokens} input tokens leaves no room for evidence; raise --max-tokens")
+        raise InvalidRequest("the limit of input tokens leaves no room for evidence; raise --max-tokens")
     return diary(characters)
 
 

@@ -19,7 +19,9 @@ def test_the_evidence_fills_a_prompt_to_the_limit_or_a_few_tokens_fewer(tokenize
 
 
 def test_a_limit_below_the_prompts_own_words_is_refused():
-    with pytest.raises(InvalidRequest, match="a limit of 90 input tokens leaves no room for evidence; raise"):
+    with pytest.raises(
+        InvalidRequest, match="the limit of input tokens leaves no room for evidence; raise --max-tokens"
+    ):
         state_for(PieceTokenizer(), prompt_tokens=90)
 
 
