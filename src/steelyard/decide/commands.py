@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from steelyard.decide.acceptance.errors import AcceptanceRefused
+from steelyard.decide.acceptance.run import prepare
+from steelyard.decide.acceptance.run import run as run_acceptance
 from steelyard.decide.batch import MODES, BatchLimits, BatchRefused, count_rows, score_file
 from steelyard.decide.model_thread import ModelThread
 from steelyard.decide.server import serve as serve_engine
@@ -21,12 +24,15 @@ from steelyard.decide.startup import StartRefused, start_engine, warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from click._termui_impl import ProgressBar
+
     from steelyard.decide.domain.ports import Engine
     from steelyard.decide.settings import Settings
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 _EXIT_REFUSED = 2
 _EXIT_ERROR_RECORDS = 1
+_EXIT_CHECK_FAILED = 1
 _EXIT_INTERRUPTED = 130
 # What a batch run reads of the settings; the others are about serving.
 _SCORING_SETTINGS = (
@@ -41,6 +47,8 @@ _SCORING_SETTINGS = (
     "threads",
     "fake_seconds",
 )
+# A report says nothing of this machine's folders.
+_REPORTED_SETTINGS = tuple(name for name in _SCORING_SETTINGS if name != "models_dir")
 
 
 def _setting_flags(names: tuple[str, ...]) -> Callable[[Command], Command]:
@@ -106,17 +114,80 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
         total = count_rows(input_path)
-        thread = ModelThread(_start(settings), warm_up=warm_up, on_poisoned=lambda: None)
-        limits = BatchLimits(max_tokens=settings.max_tokens, max_decisions=settings.max_decisions)
-        try:
-            with click.progressbar(length=total, label="Scoring", file=sys.stderr, show_pos=True) as bar:
-                failed = score_file(
-                    input_path, output_path, mode=mode, thread=thread, limits=limits, on_rows=bar.update
-                )
-        finally:
-            thread.close()
+        with _model_thread(settings) as thread, _bar("Scoring", total) as bar:
+            failed = score_file(
+                input_path, output_path, mode=mode, thread=thread, limits=_limits(settings), on_rows=bar.update
+            )
     click.echo(f"{bar.pos - failed} of {bar.pos} rows scored, {failed} error records; see {output_path}", err=True)
     sys.exit(_EXIT_ERROR_RECORDS if failed else 0)
+
+
+@decide.command()
+@click.option(
+    "--rows", "rows_path", type=click.Path(path_type=Path), required=True, help="JSON lines, one row on each, every id "
+    "once; `label`, the index of the right option, is optional.",
+)  # fmt: skip
+@click.option(
+    "--reference", "reference_path", type=click.Path(path_type=Path), required=True, help="JSON lines, another "
+    "scorer's result for each of these rows, such as an output of `score --mode direct`.",
+)  # fmt: skip
+@click.option(
+    "--output", "folder", type=click.Path(path_type=Path), required=True, help="Folder for the passes and the report. "
+    "A run that was interrupted is gone on with.",
+)  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=3), default=3, show_default=True, help="Calls that are timed.")
+@click.option("--no-plot", is_flag=True, help="Draw no picture; it needs the extra `plots`.")
+@_setting_flags(_SCORING_SETTINGS)
+def accept(
+    rows_path: Path, reference_path: Path, folder: Path, repeats: int, *, no_plot: bool, **flags: str | None
+) -> None:
+    """Show what this machine makes of a model: six checks and a report.
+
+    Parity with a reference, noise floor, negative control, shared against direct, speed and memory. Exit code: 0 if
+    no check failed, 1 if one did, 2 if the run was refused, 130 if it was interrupted.
+    """
+    _stay_offline()
+    _log_to_stderr()
+    with _refusals_as_sentences():
+        settings = load_settings(os.environ, flags=flags, needs_token=False)
+        task = prepare(
+            rows_path, reference_path, folder, limits=_limits(settings), repeats=repeats, is_plotted=not no_plot
+        )
+        with _model_thread(settings) as thread, _bar("Accepting", task.units) as bar:
+            outcome = run_acceptance(
+                task, thread=thread, settings={name: getattr(settings, name) for name in _REPORTED_SETTINGS},
+                on_progress=lambda what, units: _advance(bar, what, units),
+            )  # fmt: skip
+    for check in outcome.checks:
+        click.echo(f"{check.name + ':':<23}{check.verdict}: {check.summary}")
+    click.echo(f"The report is {folder / 'report.md'}")
+    sys.exit(_EXIT_CHECK_FAILED if outcome.is_failed else 0)
+
+
+@contextmanager
+def _model_thread(settings: Settings) -> Iterator[ModelThread]:
+    """Start the engine on its thread, and unload it at the end."""
+    thread = ModelThread(_start(settings), warm_up=warm_up, on_poisoned=lambda: None)
+    try:
+        yield thread
+    finally:
+        thread.close()
+
+
+def _limits(settings: Settings) -> BatchLimits:
+    return BatchLimits(max_tokens=settings.max_tokens, max_decisions=settings.max_decisions)
+
+
+def _bar(label: str, length: int) -> ProgressBar[int]:
+    """Return a progress bar on stderr whose last words are what runs now, where that is known."""
+    return click.progressbar(
+        length=length, label=label, file=sys.stderr, show_pos=True, item_show_func=lambda item: item and str(item)
+    )
+
+
+def _advance(bar: ProgressBar[int], what: str, units: int) -> None:
+    bar.update(units, what)  # type: ignore[arg-type]  # The item is only shown.
+    bar.render_progress()  # Work that just began has done nothing yet, and is shown all the same.
 
 
 def _start(settings: Settings) -> Engine:
@@ -138,14 +209,15 @@ def _stay_offline() -> None:
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for library in ("uvicorn", "matplotlib"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 @contextmanager
 def _refusals_as_sentences() -> Iterator[None]:
     try:
         yield
-    except (BadSetting, StartRefused, BatchRefused) as error:
+    except (BadSetting, StartRefused, BatchRefused, AcceptanceRefused) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(_EXIT_REFUSED)
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from steelyard.decide.acceptance.predictions import Prediction
 from steelyard.decide.domain.errors import OutOfMemory
 from steelyard.decide.domain.ports import SuffixLogits, Traits
 from steelyard.decide.domain.rows import Option, Row
@@ -139,3 +140,18 @@ class ScriptedEngine:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+def prediction(*probabilities: float, id: str = "r1", **changes: Any) -> Prediction:  # noqa: A002
+    """Give a prediction whose logits are the probabilities' tenfold, so that leads are easy to see."""
+    defaults: dict[str, Any] = {
+        "option_ids": tuple(f"o{i}" for i in range(len(probabilities))),
+        "probabilities": probabilities,
+        "logits": tuple(10 * p for p in probabilities),
+        "prompt_sha256": f"hash of {id}",
+    }
+    return Prediction(id=id, **(defaults | changes))
+
+
+def by_id(*predictions: Prediction) -> dict[str, Prediction]:
+    return {one.id: one for one in predictions}
