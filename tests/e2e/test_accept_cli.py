@@ -246,6 +246,12 @@ def test_a_terminal_gets_one_bar_that_says_what_runs_now(run):
     assert b"135/134" not in drawn
 
 
+def test_a_log_tells_each_piece_of_work_as_it_begins(run):
+    _, log = run.run("--no-plot")
+    begun = [line.rpartition("Now: ")[2] for line in log.splitlines() if "Now: " in line]
+    assert begun == ["memory", "direct-1.jsonl", "direct-2.jsonl", "shuffled.jsonl", "shared.jsonl", "speed"]
+
+
 def test_semifs_own_rows_and_predictions_are_read_and_their_prompts_are_equal(run):
     run.rows, run.reference = SHARED_DATA / "authored144.jsonl", SHARED_DATA / "semif-qwen3.5-4b-authored144.jsonl"
     if not (run.rows.is_file() and run.reference.is_file()):

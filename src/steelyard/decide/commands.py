@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.ports import Engine
     from steelyard.decide.settings import Settings
 
+logger = logging.getLogger("steelyard.decide")
 Command = TypeVar("Command", bound="Callable[..., Any]")
 _EXIT_REFUSED = 2
 _EXIT_ERROR_RECORDS = 1
@@ -188,6 +189,8 @@ def _bar(label: str, length: int) -> ProgressBar[int]:
 def _advance(bar: ProgressBar[int], what: str, units: int) -> None:
     bar.update(units, what)  # type: ignore[arg-type]  # The item is only shown.
     bar.render_progress()  # Work that just began has done nothing yet, and is shown all the same.
+    if units == 0 and not sys.stderr.isatty():  # A log shows no bar, but each piece of work as it begins.
+        logger.info("Now: %s", what)
 
 
 def _start(settings: Settings) -> Engine:
