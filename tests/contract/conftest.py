@@ -15,7 +15,6 @@ from steelyard.decide.engines.torch_loading import TorchSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from steelyard.decide.domain.ports import Engine
 
@@ -37,26 +36,6 @@ QUICK_ENGINES = [
     pytest.param(f"smollm2-135m{ON_TORCH}", marks=pytest.mark.slow),
     pytest.param("qwen2.5-coder-0.5b", marks=pytest.mark.slow),
 ]
-
-
-@pytest.fixture(scope="session")
-def converted_dir(tmp_path_factory) -> Path:
-    """Where this session keeps what it dequantised."""
-    folder: Path = tmp_path_factory.mktemp("converted")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory) -> Callable[[str], Path]:
-    """Give the folder of a tiny model, written once."""
-    folders: dict[str, Path] = {}
-
-    def folder_of(name: str) -> Path:
-        if name not in folders:
-            folders[name] = tiny_models.save(name, tmp_path_factory.mktemp(name))
-        return folders[name]
-
-    return folder_of
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,13 @@ class FakeCuda:
 
 @dataclass
 class FakeTorch:
-    """`torch`, as far as the card's memory is concerned."""
+    """`torch`, as far as loading and the card's memory are concerned."""
 
     cuda: FakeCuda = field(default_factory=FakeCuda)
+    bfloat16: str = "bf16"
+    float32: str = "fp32"
+    threads: int | None = None
     __version__: str = "2.13.0"
+
+    def set_num_threads(self, count: int) -> None:
+        self.threads = count

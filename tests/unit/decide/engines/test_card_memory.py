@@ -18,7 +18,7 @@ def memory_of(cuda: FakeCuda | None = None, *, cap_gib: float | None = None) -> 
 
 
 def refusal(cuda: FakeCuda, *, cap_gib: float | None = None) -> str:
-    with pytest.raises(ValueError, match="^(SEMIF_|torch )") as caught:
+    with pytest.raises(ValueError, match=r"^(SEMIF_|torch )") as caught:
         memory_of(cuda, cap_gib=cap_gib)
     assert cuda.calls == [], "the card was touched before it was refused"
     text = str(caught.value)
