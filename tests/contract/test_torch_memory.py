@@ -180,6 +180,18 @@ def test_what_a_call_that_ran_out_of_memory_held_is_free_before_the_card_gives_m
     assert not poisoned.is_set()
 
 
+def test_the_engine_itself_raises_out_of_memory_with_no_link_to_its_cause(engine, break_with, card):
+    break_with(torch.OutOfMemoryError, knots=False)
+    gc.disable()
+    try:
+        with pytest.raises(OutOfMemory) as caught:
+            engine.forward([1, 2], [3])
+        assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+        assert card.is_free(), "the error that is raised keeps the failed call's tensors"
+    finally:
+        gc.enable()
+
+
 def test_after_running_out_of_memory_the_engine_answers_as_before(engine, thread, break_with):
     fresh = direct(engine)
     break_with(torch.OutOfMemoryError, fails=once())
