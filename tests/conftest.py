@@ -32,3 +32,25 @@ def weights() -> Callable[[str], Path]:
         return pull(catalogue.require(name), directory=directory, sources=sources, report=SilentReport())
 
     return path_of
+
+
+@pytest.fixture(scope="session")
+def converted_dir(tmp_path_factory) -> Path:
+    """Where this session keeps what it dequantised."""
+    folder: Path = tmp_path_factory.mktemp("converted")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Callable[[str], Path]:
+    """Give the folder of a tiny model, written once."""
+    from tests.tiny_models import save  # noqa: PLC0415  # It imports torch, which takes seconds.
+
+    folders: dict[str, Path] = {}
+
+    def folder_of(name: str) -> Path:
+        if name not in folders:
+            folders[name] = save(name, tmp_path_factory.mktemp(name))
+        return folders[name]
+
+    return folder_of

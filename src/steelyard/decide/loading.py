@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steelyard.decide.settings import Settings
 
 logger = logging.getLogger("steelyard.decide")
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)  # ./model and ../model are paths.
 _CONVERTED = "dequantised"
 
 

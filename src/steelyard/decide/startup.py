@@ -48,7 +48,7 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
     except (ValueError, RuntimeError, MemoryError, ModelsError) as error:
         if isinstance(error, BadSetting):
             raise
-        raise StartRefused(str(error) or "there was no memory for the model") from None
+        raise StartRefused(_in_one_line(error) or "there was no memory for the model") from None
     try:
         check_agreement(engine)
         engine.settle()
@@ -56,8 +56,14 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         engine.close()
         if isinstance(error, BadSetting | StartRefused):
             raise
-        raise StartRefused(f"the warm-up decision does not score: {error}") from None
+        reason = _in_one_line(error) or type(error).__name__
+        raise StartRefused(f"the warm-up decision does not score: {reason}") from None
     return engine
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return what *error* says; a card's errors say it in several lines."""
+    return " ".join(str(error).split())
 
 
 def warm_up(engine: Engine) -> None:

@@ -78,6 +78,9 @@ class TorchEngine:
             output = self._model(input_ids=self._tensor([list(tokens)]), use_cache=True, logits_to_keep=1)
             self._memory.synchronize()
             self.evaluated_tokens += len(tokens)
+            if output.cache is None:
+                name = type(self._model).__name__
+                raise RuntimeError(f"{name} keeps no state of a prefix; decisions need a causal model")
             return output.cache
 
         return TorchPrefix(self, self.guarded(run))
