@@ -187,9 +187,10 @@ def _bar(label: str, length: int) -> ProgressBar[int]:
 
 
 def _advance(bar: ProgressBar[int], what: str, units: int) -> None:
+    is_new = bar.current_item != what
     bar.update(units, what)  # type: ignore[arg-type]  # The item is only shown.
     bar.render_progress()  # Work that just began has done nothing yet, and is shown all the same.
-    if units == 0 and not sys.stderr.isatty():  # A log shows no bar, but each piece of work as it begins.
+    if is_new and not sys.stderr.isatty():  # A log shows no bar, but each piece of work as it begins.
         logger.info("Now: %s", what)
 
 

@@ -30,8 +30,10 @@ def score_shared(rows: Sequence[Row], *, engine: Engine, max_tokens: int) -> tup
     if engine.scorers is not None:
         return engine.scorers.score_shared(rows, max_tokens=max_tokens)
     started = time.perf_counter()
-    _check_rows(rows, engine.tokenizer)
+    _check_rows(rows)
     prompts = [encode_row(row, tokenizer=engine.tokenizer, max_tokens=max_tokens) for row in rows]
+    if not engine.tokenizer.can_pad:
+        raise InvalidRequest("Tokenizer requires a padding or EOS token")
     prefix_length = shared_prefix_length(prompts, tokenizer=engine.tokenizer)
     encoded = time.perf_counter()
     run = _run(prompts, prefix_length, engine)
@@ -66,14 +68,12 @@ def shared_prefix_length(prompts: Sequence[Prompt], *, tokenizer: Tokenizer) -> 
     return min(common, *(len(prompt.tokens) - 1 for prompt in prompts))
 
 
-def _check_rows(rows: Sequence[Row], tokenizer: Tokenizer) -> None:
+def _check_rows(rows: Sequence[Row]) -> None:
     # Equal in Python is not the same prompt: 1 equals 1.0 and True, and key order counts.
     if len({serialise(row.state) for row in rows}) != 1:
         raise InvalidRequest("Shared scoring requires one nonempty exact state")
     if len({row.id for row in rows}) != len(rows):
         raise InvalidRequest("Decision IDs must be unique")
-    if not tokenizer.can_pad:
-        raise InvalidRequest("Tokenizer requires a padding or EOS token")
 
 
 @dataclass

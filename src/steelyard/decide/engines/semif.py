@@ -1,17 +1,21 @@
 """SemIf's own scorers, `semif_phase1`, over a model that the torch engine loaded.
 
-The package is on no index: an operator installs it from its repository. Its `direct.score` and `shared.score_shared`
-are used as they are, so its prompts, checks, errors and one batch per shared call are its own; loading, the start rules
-and the memory rules are those of the torch engine.
+The package is on no index: an operator installs it from its repository, without its dependencies, whose pins are older
+than ours. Its `direct.score` and `shared.score_shared` are used as they are, so its prompts, checks and error texts are
+its own, and it runs all rows of a shared call in one batch: out of memory is not answered by halving. Its prefix is its
+own too, with which it refuses some states that score directly. Loading, the start rules, the cap and what is given back
+after a failure are those of the torch engine.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from steelyard.decide.domain.errors import InvalidRequest, ScoringFailed
 from steelyard.decide.domain.prompt import SEMIF_COMMIT
 from steelyard.decide.engines.torch_engine import TorchEngine
+from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.rows import Row
     from steelyard.decide.engines.torch_loading import TorchSource
 
+_LONGEST_MESSAGE = 200  # SemIf quotes a row's id whole, however long.
 _NOT_FINITE = "Need at least two finite scores"
 
 
@@ -32,6 +37,8 @@ class SemifEngine(TorchEngine):
         """Load *source*; raises ImportError where SemIf is not installed, or what the torch engine raises."""
         direct, shared = _semif_modules()
         super().__init__(source)
+        # SemIf calls the cache by the name that transformers 5.24 still takes and 5.40 will not.
+        warnings.filterwarnings("ignore", message="`past_key_values` is deprecated", category=FutureWarning)
         self.scorers = SemifScorers(self, score=direct.score, score_shared=shared.score_shared)
 
     @property
@@ -72,7 +79,7 @@ class SemifScorers:
             text = str(error)
         if text == _NOT_FINITE:  # SemIf blames the row for what is the model's fault.
             raise ScoringFailed("The model gave a logit that is not finite; nothing was decided")
-        raise InvalidRequest(text)
+        raise InvalidRequest(shorten(text, limit=_LONGEST_MESSAGE))
 
 
 def _semif_modules() -> tuple[Any, Any]:
@@ -80,8 +87,8 @@ def _semif_modules() -> tuple[Any, Any]:
         from semif_phase1 import direct, shared  # noqa: PLC0415  # Installed by the operator, or not at all.
     except ImportError as error:
         raise ImportError(
-            "SEMIF_ENGINE is semif, but the package semif_phase1 is not installed; install it from SemIf's repository "
-            f"at commit {SEMIF_COMMIT}, or use SEMIF_ENGINE=torch ({error})"
+            "SEMIF_ENGINE is semif, but the package semif_phase1 is not installed; install it with pip's --no-deps "
+            f"from SemIf's repository at commit {SEMIF_COMMIT}, or use SEMIF_ENGINE=torch ({error})"
         ) from None
     return direct, shared
 

@@ -182,6 +182,7 @@ def test_rules_are_checked_in_order():
     broken = [row(id="a"), row(id="a", state="other")]
     assert refusal(broken, engine) == ONE_STATE
     assert refusal(broken[:1] * 2, engine) == "Decision IDs must be unique"
+    assert refusal([row(id="long", question="x" * LIMIT)], engine).startswith("Row long: ")
 
 
 def test_a_row_that_is_too_long_refuses_the_call():
