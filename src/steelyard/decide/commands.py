@@ -187,7 +187,7 @@ def _bar(label: str, length: int) -> ProgressBar[int]:
 
 
 def _advance(bar: ProgressBar[int], what: str, units: int) -> None:
-    is_new = bar.current_item != what
+    is_new = str(bar.current_item) != what
     bar.update(units, what)  # type: ignore[arg-type]  # The item is only shown.
     bar.render_progress()  # Work that just began has done nothing yet, and is shown all the same.
     if is_new and not sys.stderr.isatty():  # A log shows no bar, but each piece of work as it begins.
