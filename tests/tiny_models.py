@@ -6,8 +6,10 @@ They mean nothing, but their weights are wide enough that every token before the
 from __future__ import annotations
 
 import functools
+import json
 from typing import TYPE_CHECKING, Any
 
+import gguf
 import torch
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -146,3 +148,60 @@ def save(name: str, folder: Path, **options: Any) -> Path:
     make_model(name).save_pretrained(folder, **options)
     make_tokenizer().save_pretrained(folder)
     return folder
+
+
+_GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    **{f"self_attn.{part}_proj": f"attn_{part}" for part in "qkv"},
+    "self_attn.o_proj": "attn_output",
+    **{f"mlp.{part}_proj": f"ffn_{part}" for part in ("gate", "up", "down")},
+}
+
+
+def _gguf_name(name: str) -> str:
+    """Return what GGUF files call a parameter: blk.0.attn_q.bias for model.layers.0.self_attn.q_proj.bias."""
+    module, _, kind = name.rpartition(".")
+    if module.startswith("model.layers."):
+        _, _, layer, part = module.split(".", 3)
+        return f"blk.{layer}.{_GGUF_NAMES[part]}.{kind}"
+    return f"{_GGUF_NAMES[module]}.{kind}"
+
+
+def save_gguf(path: Path, *, architecture: str = "qwen2", chat_template: str = CHAT_TEMPLATE) -> Path:
+    """Write the tiny Qwen2 as a GGUF file in FP32 at *path*, and return it."""
+    model, tokenizer = make_model("tiny-qwen2"), make_tokenizer()
+    config, rows = model.config, model.config.vocab_size
+    bpe = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    texts = [tokenizer.convert_ids_to_tokens(i) or f"<unused {i}>" for i in range(len(tokenizer))]
+    texts += [f"<unused {i}>" for i in range(len(tokenizer), rows)]
+    kinds = [gguf.TokenType.CONTROL if text in SPECIAL else gguf.TokenType.NORMAL for text in texts]
+    for i, text in enumerate(texts):
+        if text in MARKERS or i >= len(tokenizer):
+            kinds[i] = gguf.TokenType.USER_DEFINED if text in MARKERS else gguf.TokenType.UNUSED
+    writer: Any = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(texts)
+    writer.add_token_types(kinds)
+    writer.add_token_merges([" ".join(merge) for merge in bpe["merges"]])
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_pad_token_id(tokenizer.pad_token_id)
+    writer.add_chat_template(chat_template)
+    for name, parameter in model.named_parameters():
+        writer.add_tensor(_gguf_name(name), parameter.detach().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
