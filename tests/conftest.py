@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +17,10 @@ from steelyard.models.progress import SilentReport
 from steelyard.models.pull import Sources, pull
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+STAND_INS = Path(__file__).parent / "stand_ins"
 
 settings.register_profile("steelyard", deadline=None)
 settings.load_profile("steelyard")
@@ -54,3 +59,14 @@ def tiny_folder(tmp_path_factory) -> Callable[[str], Path]:
         return folders[name]
 
     return folder_of
+
+
+@pytest.fixture
+def semif(monkeypatch) -> Iterator[ModuleType]:
+    """Install the stand-in for SemIf's package for one test, and give its `direct`, which notes every call."""
+    monkeypatch.syspath_prepend(STAND_INS)
+    names = ("semif_phase1", "semif_phase1.direct", "semif_phase1.shared")
+    modules = {name: importlib.import_module(name) for name in names}
+    yield modules["semif_phase1.direct"]
+    for name in names:
+        sys.modules.pop(name, None)
