@@ -157,8 +157,8 @@ def _check(model: Any, tokenizer: TorchTokenizer, source: TorchSource) -> None:
     if {"cache", "logits_to_keep"} - inspect.signature(model.forward).parameters.keys():
         raise ValueError(f"SEMIF_MODEL: {type(model).__name__} cannot score suffixes after a cached state")
     # A token beyond the table would be a fault of the card that no later call survives.
-    if len(tokenizer.native) > model.get_input_embeddings().num_embeddings:
-        raise ValueError(f"SEMIF_MODEL: the tokenizer of {source.name} has more tokens than the model")
+    if tokenizer.largest_token >= model.get_input_embeddings().num_embeddings:
+        raise ValueError(f"SEMIF_MODEL: the tokenizer of {source.name} has tokens beyond the model's")
     devices = {parameter.device.type for parameter in model.parameters()}
     if devices != {source.device}:
         raise ValueError(f"SEMIF_DEVICE is {source.device}, but the model sits on {', '.join(sorted(devices))}")
