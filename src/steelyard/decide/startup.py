@@ -62,6 +62,9 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         if isinstance(error, BadSetting):
             raise
         raise StartRefused(_in_one_line(error) or "there was no memory for the model") from None
+    except Exception as error:  # Of a model library, which may raise anything on a model that it half knows.
+        reason = f"{type(error).__name__}: {_in_one_line(error)}"
+        raise StartRefused(f"SEMIF_MODEL {shorten(settings.model, limit=200)} cannot be served: {reason}") from None
     try:
         check_template(engine)
         check_agreement(engine)

@@ -67,6 +67,10 @@ def test_the_fake_model_starts_without_any_device():
             RuntimeError("CUDA error: no kernel image\nCUDA errors may be late"),
             "CUDA error: no kernel image CUDA errors may be late",
         ),
+        (
+            AttributeError("no attribute\n'cache'"),
+            "SEMIF_MODEL fake cannot be served: AttributeError: no attribute 'cache'",
+        ),
         (ModelsError("This account has no home directory"), "This account has no home directory"),
     ],
 )
