@@ -48,6 +48,7 @@ def raising(error: BaseException) -> Callable[[object], None]:
         MemoryError("x"),
         RuntimeError("CUDA error: out of memory"),
         RuntimeError("cuDNN: Out of Memory while planning"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
     ids=repr,
 )

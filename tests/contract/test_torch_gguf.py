@@ -96,7 +96,8 @@ def whole_folders(directory: Path) -> list[Path]:
     folders = [path for path in directory.iterdir() if path.is_dir()]
     for folder in folders:
         assert not folder.name.endswith(".partial")
-        assert json.loads((folder / "weights.sha256").read_text()) == sha256_of_file(folder / "model.safetensors")
+        recorded = json.loads((folder / "digests.json").read_text())
+        assert recorded["model.safetensors"] == sha256_of_file(folder / "model.safetensors")
     return folders
 
 

@@ -224,10 +224,11 @@ def test_a_chat_template_that_cannot_show_the_warm_up_row_is_refused(folder, tem
     assert refusal(folder).startswith("the warm-up decision does not score: ")
 
 
-def test_a_chat_template_that_hides_the_evidence_still_starts_or_is_refused_in_words(folder):
-    """The server cannot know what a template ought to show, but it must not crash on one that shows nothing."""
-    (folder / "chat_template.jinja").write_text("<|im_start|>assistant\n")
-    assert logits(start(folder))
+@pytest.mark.parametrize("shown", ["", "{{ messages[0].content }}", "{{ messages[1].content[:60] }}"])
+def test_a_chat_template_that_hides_the_evidence_or_the_question_is_refused(folder, shown):
+    (folder / "chat_template.jinja").write_text(f"<|im_start|>{shown}<|im_end|><|im_start|>assistant\n")
+    text = "the model's chat template does not show the user's message; serve a model whose does"
+    assert refusal(folder) == text
 
 
 def encoder(folder: Path, rows: int) -> None:
@@ -257,7 +258,15 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(folder):
     tokenizer = tiny_models.make_tokenizer()
     tokenizer.add_tokens([f"<extra {n}>" for n in range(6)])  # The table has five rows to spare.
     tokenizer.save_pretrained(folder)
-    assert refusal(folder) == f"SEMIF_MODEL: the tokenizer of {folder} has more tokens than the model"
+    assert refusal(folder) == f"SEMIF_MODEL: the tokenizer of {folder} has tokens beyond the model's"
+
+
+def test_a_tokenizer_with_few_tokens_but_one_beyond_the_model_is_refused(folder):
+    """A rare character would be the first to ask for it, long after the start."""
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    content["model"]["vocab"]["parcels"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    assert refusal(folder) == f"SEMIF_MODEL: the tokenizer of {folder} has tokens beyond the model's"
 
 
 def test_a_limit_over_the_models_positions_is_refused_with_the_largest(folder):
@@ -271,7 +280,14 @@ def test_the_positions_of_a_hybrid_model_are_those_of_its_text_part(tiny_folder)
     assert "reads 8192 tokens at most" in refusal(tiny_folder("tiny-qwen3.5"), max_tokens="8193")
 
 
-def test_a_hybrid_model_whose_prefilled_state_is_ignored_is_refused(tiny_folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("tiny-qwen3.5", "SEMIF_MODEL: Qwen3_5ForCausalLM ignores the conv_states and recurrent_states of a prefilled"),
+        ("tiny-qwen2", "the torch engine scores the warm-up rows differently alone and after a shared state"),
+    ],
+)
+def test_a_model_whose_prefilled_state_is_ignored_is_refused(tiny_folder, monkeypatch, name, sentence):
     """Some library versions answer all the same, from the suffix alone."""
     read_model = torch_reading.read_model
 
@@ -286,8 +302,32 @@ def test_a_hybrid_model_whose_prefilled_state_is_ignored_is_refused(tiny_folder,
         return model
 
     monkeypatch.setattr(torch_loading, "read_model", forgetful)
-    text = refusal(tiny_folder("tiny-qwen3.5"))
-    assert text.startswith("the torch engine scores the warm-up row differently alone and after a shared state")
+    assert refusal(tiny_folder(name)).startswith(sentence)
+
+
+def test_a_hybrid_model_whose_recurrent_state_alone_is_ignored_is_refused(tmp_path):
+    """Its attention still sees the prefix, so some shared answers are near the direct ones."""
+    tokenizer = tiny_models.make_tokenizer()
+    tokenizer.save_pretrained(tmp_path)
+    config: Any = transformers.JambaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=2,
+        mamba_d_state=8,
+        mamba_dt_rank=4,
+        use_mamba_kernels=False,
+    )
+    transformers.JambaForCausalLM(config).save_pretrained(tmp_path)
+    assert refusal(tmp_path, max_tokens="4096") == (
+        "SEMIF_MODEL: JambaForCausalLM ignores the recurrent_states of a prefilled prefix in this version of "
+        "transformers, so shared answers would be wrong; serve another model"
+    )
 
 
 def test_a_card_is_asked_for_where_none_is(tiny_folder):

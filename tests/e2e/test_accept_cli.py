@@ -264,3 +264,11 @@ def test_semifs_own_rows_and_predictions_are_read_and_their_prompts_are_equal(ru
         144,
     )
     assert run.report()["accuracy"]["reference"] == pytest.approx(0.8056, abs=5e-5)
+
+
+def test_an_environment_that_matplotlib_does_not_take_is_refused_before_the_model_loads(run):
+    text = run.refusal(MPLBACKEND="nonsense")
+    assert text.startswith("matplotlib cannot be loaded: ")
+    assert "'nonsense'" in text
+    assert text.endswith("; put that right, or give --no-plot")
+    run.run("--no-plot", MPLBACKEND="nonsense")

@@ -24,6 +24,7 @@ MODULES = (
     "server.py",
     "engines/card_memory.py",
     "engines/semif.py",
+    "engines/torch_engine.py",
     "engines/torch_loading.py",
     "engines/torch_reading.py",
     "engines/torch_tokenizer.py",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steelyard.decide.domain.direct import score_direct
+from steelyard.decide.domain.prompt import messages_of
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
 from steelyard.decide.loading import build_engine
@@ -26,6 +28,17 @@ WARM_UP_ROW = Row(
     state="The parcel was handed over on Monday. The recipient signed for it.",
     question="Has the parcel been delivered?",
     options=(Option(id="yes", description="Yes, it was delivered"), Option(id="no", description="No, it was not")),
+)
+# The same state with a shorter and a longer rest.
+WARM_UP_ROWS = (
+    WARM_UP_ROW,
+    replace(WARM_UP_ROW, id="warm-up 2", question="Who signed?"),
+    replace(
+        WARM_UP_ROW,
+        id="warm-up 3",
+        question="On which day of the week was the parcel handed over, if the evidence says so?",
+        options=tuple(Option(id=day, description=f"It was on {day}") for day in ("Monday", "Tuesday", "Wednesday")),
+    ),
 )
 
 
@@ -49,7 +62,11 @@ def start_engine(settings: Settings, *, environ: Mapping[str, str]) -> Engine:
         if isinstance(error, BadSetting):
             raise
         raise StartRefused(_in_one_line(error) or "there was no memory for the model") from None
+    except Exception as error:  # Of a model library, which may raise anything on a model that it half knows.
+        reason = f"{type(error).__name__}: {_in_one_line(error)}"
+        raise StartRefused(f"SEMIF_MODEL {shorten(settings.model, limit=200)} cannot be served: {reason}") from None
     try:
+        check_template(engine)
         check_agreement(engine)
         engine.settle()
     except Exception as error:
@@ -72,16 +89,28 @@ def warm_up(engine: Engine) -> None:
 
 
 def check_agreement(engine: Engine) -> None:
-    """Raise StartRefused unless the warm-up row scores alike alone and after a prefilled state.
+    """Raise StartRefused unless the warm-up rows score alike alone and together after a prefilled state.
 
-    Some library versions ignore the prefilled state of a hybrid model, and answer all the same.
+    Some library versions ignore the prefilled state of a hybrid model, and answer all the same. Several rows of several
+    lengths, for one alone may come out alike by chance, and has no padding.
     """
-    direct = score_direct(WARM_UP_ROW, engine=engine, max_tokens=_WARM_UP_TOKENS)
-    (shared,), _timing = score_shared([WARM_UP_ROW], engine=engine, max_tokens=_WARM_UP_TOKENS)
-    pairs = list(zip(direct["probabilities"], shared["probabilities"], strict=True))  # type: ignore[call-overload]  # Lists.
+    direct = [score_direct(row, engine=engine, max_tokens=_WARM_UP_TOKENS) for row in WARM_UP_ROWS]
+    shared, _timing = score_shared(WARM_UP_ROWS, engine=engine, max_tokens=_WARM_UP_TOKENS)
+    pairs = [
+        pair
+        for one, other in zip(direct, shared, strict=True)
+        for pair in zip(one["probabilities"], other["probabilities"], strict=True)  # type: ignore[call-overload]  # Lists.
+    ]
     # Asking whether all are close also refuses NaN, which a largest gap would hide.
     if not all(abs(left - right) <= engine.traits.tolerance for left, right in pairs):
         raise StartRefused(
-            f"the {engine.traits.name} engine scores the warm-up row differently alone and after a shared state "
+            f"the {engine.traits.name} engine scores the warm-up rows differently alone and after a shared state "
             f"({pairs}), beyond its tolerance of {engine.traits.tolerance}; this model or library version is not usable"
         )
+
+
+def check_template(engine: Engine) -> None:
+    """Raise StartRefused where the chat template hides the evidence or the question, so that answers mean nothing."""
+    text = engine.tokenizer.render(messages_of(WARM_UP_ROW))
+    if str(WARM_UP_ROW.state) not in text or WARM_UP_ROW.question not in text:
+        raise StartRefused("the model's chat template does not show the user's message; serve a model whose does")

@@ -67,6 +67,10 @@ def test_the_fake_model_starts_without_any_device():
             RuntimeError("CUDA error: no kernel image\nCUDA errors may be late"),
             "CUDA error: no kernel image CUDA errors may be late",
         ),
+        (
+            AttributeError("no attribute\n'cache'"),
+            "SEMIF_MODEL fake cannot be served: AttributeError: no attribute 'cache'",
+        ),
         (ModelsError("This account has no home directory"), "This account has no home directory"),
     ],
 )
@@ -121,9 +125,40 @@ def test_a_tokenizer_that_cannot_take_the_warm_up_row_refuses_the_start(builds):
 def test_an_engine_that_ignores_the_prefilled_state_refuses_the_start(builds):
     engine = builds(one_answer_alone_another_shared([1.0, 0.0], [0.0, 1.0]))
     text = refusal(StartRefused, model="fake")
-    assert text.startswith("the scripted engine scores the warm-up row differently alone and after a shared state")
+    assert text.startswith("the scripted engine scores the warm-up rows differently alone and after a shared state")
     assert "beyond its tolerance of 0.0; this model or library version is not usable" in text
     assert engine.is_closed
+
+
+def test_an_engine_that_fails_only_the_padded_rows_of_a_batch_refuses_the_start(builds):
+    """One warm-up row alone would be the longest of its batch."""
+    engine = ScriptedEngine()
+    prefill = engine.prefill
+
+    def with_padding_read(tokens):
+        prefix = prefill(tokens)
+        score = prefix.score
+
+        def off_for_shorter_rows(suffixes):
+            scores = score(suffixes)
+            width = max(len(suffix.tokens) for suffix in suffixes)
+            for logits, suffix in zip(scores.logits, suffixes, strict=True):
+                logits[0] += 1.0 if len(suffix.tokens) < width else 0.0
+            return scores
+
+        prefix.score = off_for_shorter_rows  # type: ignore[method-assign]
+        return prefix
+
+    engine.prefill = with_padding_read  # type: ignore[method-assign]
+    builds(engine)
+    assert "differently alone and after a shared state" in refusal(StartRefused, model="fake")
+
+
+def test_a_chat_template_that_hides_the_row_refuses_the_start(builds):
+    tokenizer = PieceTokenizer()
+    tokenizer.render = lambda _messages: "the same for every row "  # type: ignore[method-assign,assignment]
+    builds(ScriptedEngine(tokenizer=tokenizer))
+    assert refusal(StartRefused, model="fake").startswith("the model's chat template does not show the user's message")
 
 
 def test_a_gap_within_the_engines_tolerance_is_no_refusal():

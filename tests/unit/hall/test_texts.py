@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.hall.texts import shorten
+from steelyard.hall.texts import shorten, without_folder
 
 
 def test_a_text_within_the_limit_stays_as_it_is():
@@ -36,3 +36,22 @@ def test_whatever_comes_in_one_printable_line_comes_out(text):
     assert shortened.isprintable()
     assert shorten(shortened, limit=len(shortened)) == shortened
     shortened.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Qwen/Qwen3.5-4B", "Qwen/Qwen3.5-4B"),
+        ("embedded", "embedded"),
+        ("", ""),
+        ("/home/me/model", "model"),
+        ("mine/model.gguf", "model.gguf"),
+        ("models/mine/model", "model"),
+        ("./model", "model"),
+        ("~/model", "model"),
+        (".", "."),
+        ("/", "/"),
+    ],
+)
+def test_a_path_is_shown_without_its_folder_and_a_hub_id_as_it_is(text, shown):
+    assert without_folder(text) == shown

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from steelyard.decide.acceptance.comparison import recommended_cap_gib
-from steelyard.hall.texts import shorten
+from steelyard.hall.texts import shorten, without_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,7 +169,7 @@ def _why_not_comparable(
     if reference_model is None:
         return "the reference's rows are of several models"
     if not is_same_model(model, reference_model):
-        return f"the reference is of another model, {shorten(str(reference_model.get('source')))}"
+        return f"the reference is of another model, {shorten(without_folder(str(reference_model.get('source'))))}"
     if comparison.equal_prompts < comparison.rows:
         return f"{comparison.rows - comparison.equal_prompts} prompt hashes differ, so the texts are not the same"
     return None

@@ -5,7 +5,6 @@ Only this module may load matplotlib, and only when it draws.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from steelyard.decide.acceptance.checks import CONTROL, MOST_CONTROL_AGREEMENT, NOISE, PARITY, SHARED, Verdict
@@ -48,20 +47,31 @@ class _Bar(NamedTuple):
 
 
 def require_matplotlib() -> None:
-    """Raise AcceptanceRefused where matplotlib is not installed, before hours of scoring end without a picture."""
-    if find_spec("matplotlib") is None:
-        raise AcceptanceRefused("the plot needs matplotlib; pip install 'steelyard[plots]', or give --no-plot")
+    """Raise AcceptanceRefused where matplotlib cannot be loaded, before hours of scoring end without a picture."""
+    try:
+        import matplotlib.figure  # noqa: F401, PLC0415  # The extra `plots` is not always installed.
+    except ImportError:
+        raise AcceptanceRefused(
+            "the plot needs matplotlib; pip install 'steelyard[plots]', or give --no-plot"
+        ) from None
+    except Exception as error:  # It reads the environment and its own file of settings, and raises what it likes.
+        raise AcceptanceRefused(f"matplotlib cannot be loaded: {error}; put that right, or give --no-plot") from None
 
 
 def draw(outcome: Outcome, path: Path, *, title: str) -> None:
-    """Write the picture as a PNG under 200 KB; *title* is taken letter by letter, whatever it holds."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  # The extra `plots` is not always installed.
+    """Write the picture as a PNG under 200 KB; *title* is taken letter by letter, whatever it holds.
 
-    figure = Figure(figsize=_INCHES)
-    _draw_head(figure, outcome, title)
-    _draw_gaps(figure.add_axes(_GAPS_BOX), outcome)
-    _draw_bars(figure.add_axes(_BARS_BOX), _bars(outcome))
-    figure.savefig(path, dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+    Raises OSError. The operator's own matplotlib settings have no say, since some need programs that may be missing.
+    """
+    from matplotlib import style  # noqa: PLC0415  # See above.
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with style.context("default"):
+        figure = Figure(figsize=_INCHES)
+        _draw_head(figure, outcome, title)
+        _draw_gaps(figure.add_axes(_GAPS_BOX), outcome)
+        _draw_bars(figure.add_axes(_BARS_BOX), _bars(outcome))
+        figure.savefig(path, dpi=_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
 
 
 def _draw_head(figure: Figure, outcome: Outcome, title: str) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
 from steelyard.decide.acceptance.checks import NOISE, PARITY, SHARED, Check, Verdict
-from steelyard.hall.texts import shorten
+from steelyard.hall.texts import shorten, without_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from steelyard.decide.domain.ports import Engine
 
 _MOST_FLIPS = 40
+# What Markdown would take for a table's border, code, emphasis, a link, a picture or a formula.
+_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _PASSES_OF = {
     PARITY: ("the reference", "direct"),
     NOISE: ("the first direct pass", "the second"),
@@ -136,18 +138,13 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
 
 
 def _text(value: object) -> str:
-    """Return *value* as a page may show it, whatever somebody's ids and names are made of."""
-    return html.escape(shorten(str(value), limit=400), quote=False).replace("|", "\\|")
+    """Return *value* as a page may show it, letter for letter, whatever somebody's ids and names are made of."""
+    return _MARKS.sub(r"\\\g<0>", html.escape(shorten(str(value), limit=400), quote=False))
 
 
 def _nameable(facts: Mapping[str, object]) -> dict[str, object]:
     """Return *facts* with every path of a file as its name: where it lies is this machine's own business."""
-    return {key: _name(value) if isinstance(value, str) else value for key, value in facts.items()}
-
-
-def _name(text: str) -> str:
-    path = PurePath(text)
-    return path.name if path.is_absolute() or path.suffix.lower() == ".gguf" or text[:1] in (".", "~") else text
+    return {key: without_folder(value) if isinstance(value, str) else value for key, value in facts.items()}
 
 
 def _finite(value: object) -> object:

@@ -40,8 +40,9 @@ class ScoringFailed(DecideError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether *error* means that memory ran out, whichever library raised it.
 
-    cuBLAS and cuDNN say so in the message of a RuntimeError only.
+    cuBLAS, cuDNN and torch's allocator for the CPU say so in the message of a RuntimeError only.
     """
     if isinstance(error, OutOfMemory | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)

@@ -17,6 +17,7 @@ from steelyard.decide.domain.errors import OutOfMemory
 # Share of the free memory that one batch may take; the rest is for what the estimate leaves out.
 _SHARE = 0.8
 _CGROUP = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
 _FP32_BYTES = 4
 _MIB = 1 << 20
 
@@ -63,10 +64,28 @@ def free_bytes() -> int:
 
 
 def _container_room() -> float:
-    """Return the room under the control group's limit; cached files count as room, for the kernel drops them first."""
+    """Return the room under the tightest limit of this process's control group and of those around it."""
+    return min(_room_in(group) for group in _groups())
+
+
+def _groups() -> list[Path]:
+    """Return the folders of this process's control groups, the innermost first.
+
+    In a container the innermost is often the only one to be seen; under systemd a service's limit is some levels down.
+    """
+    try:
+        lines = _OWN_CGROUP.read_text("ascii", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    return [_CGROUP / own, *(_CGROUP / parent for parent in Path(own).parents)]
+
+
+def _room_in(group: Path) -> float:
+    """Return the room under the limit of *group*; cached files count as room, for the kernel drops them first."""
     try:
         limit, used, stat = (
-            (_CGROUP / name).read_text("ascii").strip() for name in ("memory.max", "memory.current", "memory.stat")
+            (group / name).read_text("ascii").strip() for name in ("memory.max", "memory.current", "memory.stat")
         )
     except OSError:  # No control group of version 2, so no limit that could be read here.
         return math.inf

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from steelyard.decide.domain.errors import OutOfMemory
-from steelyard.decide.domain.ports import Scorers, SuffixLogits, Traits
+from steelyard.decide.domain.ports import Scorers, Suffix, SuffixLogits, Traits
 from steelyard.decide.engines.card_memory import out_of_memory_text
 from steelyard.decide.engines.torch_loading import load
+from steelyard.decide.engines.torch_states import ignored_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from steelyard.decide.domain.ports import Suffix
     from steelyard.decide.engines.torch_loading import TorchSource
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ T = TypeVar("T")
 TOLERANCES = {"bfloat16": 0.1, "float32": 0.001}
 # Memory sets the size of a batch, by halving; this bound only keeps one call's tensors from being absurd.
 ROWS_PER_BATCH = 1024
+_PROBE = range(1, 9)  # Tokens that every vocabulary has.
 
 
 class TorchEngine:
@@ -55,6 +56,7 @@ class TorchEngine:
         self.serving_config: Mapping[str, object] = {"engine": self.name, "rows_per_batch": ROWS_PER_BATCH}
         self._model = loaded.model
         self._memory = loaded.memory
+        self._check_states()
 
     @property
     def peak_gpu_bytes(self) -> int | None:
@@ -134,6 +136,19 @@ class TorchEngine:
                 raise
         raise OutOfMemory(reason)
 
+    def _check_states(self) -> None:
+        """Raise ValueError where the model ignores a recurrent state of its prefix; see `torch_states`."""
+        with self.prefill(_PROBE) as prefix:
+            ignored = self.guarded(lambda: ignored_states(prefix.cache, score=self._score_probe))
+        if ignored:
+            raise ValueError(
+                f"SEMIF_MODEL: {type(self._model).__name__} ignores the {' and '.join(ignored)} of a prefilled prefix "
+                "in this version of transformers, so shared answers would be wrong; serve another model"
+            )
+
+    def _score_probe(self, cache: Any) -> list[list[float]]:
+        return self.score_suffixes(cache, [Suffix(tokens=_PROBE[:2], slots=_PROBE)]).logits
+
     def _tensor(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return *rows*, all of one length, as (rows, length) on the model's device."""
         return torch.tensor(rows, dtype=torch.long, device=self._model.device)
@@ -160,6 +175,11 @@ class TorchPrefix:
     def __init__(self, engine: TorchEngine, cache: Any) -> None:
         self._engine = engine
         self._cache = cache
+
+    @property
+    def cache(self) -> Any:
+        """The transformers cache; None once it is closed."""
+        return self._cache
 
     def score(self, suffixes: Sequence[Suffix]) -> SuffixLogits:
         """Run *suffixes* in one padded batch."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("steelyard.decide")
 _COMMIT = re.compile("[0-9a-f]{40}")
+_ADAPTER = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ def load(source: TorchSource) -> Loaded:
     # The cap binds what is allocated after it, so it comes before the first weight.
     memory = CardMemory(torch, cap_gib=source.cap_gib) if source.device == "cuda" else HostMemory()
     folder, digests = _folder_of(source)
+    if (folder / _ADAPTER).exists():  # transformers would load the model without it, or another model.
+        raise ValueError(
+            f"SEMIF_MODEL: {source.name} holds an adapter ({_ADAPTER}); merge it into its model, and serve that"
+        )
     tokenizer = _load_tokenizer(folder, source)
     model = _load_model(folder, source)
     _check(model, tokenizer, source)
@@ -152,8 +157,8 @@ def _check(model: Any, tokenizer: TorchTokenizer, source: TorchSource) -> None:
     if {"cache", "logits_to_keep"} - inspect.signature(model.forward).parameters.keys():
         raise ValueError(f"SEMIF_MODEL: {type(model).__name__} cannot score suffixes after a cached state")
     # A token beyond the table would be a fault of the card that no later call survives.
-    if len(tokenizer.native) > model.get_input_embeddings().num_embeddings:
-        raise ValueError(f"SEMIF_MODEL: the tokenizer of {source.name} has more tokens than the model")
+    if tokenizer.largest_token >= model.get_input_embeddings().num_embeddings:
+        raise ValueError(f"SEMIF_MODEL: the tokenizer of {source.name} has tokens beyond the model's")
     devices = {parameter.device.type for parameter in model.parameters()}
     if devices != {source.device}:
         raise ValueError(f"SEMIF_DEVICE is {source.device}, but the model sits on {', '.join(sorted(devices))}")

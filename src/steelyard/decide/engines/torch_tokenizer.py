@@ -29,6 +29,11 @@ class TorchTokenizer:
         """The token that fills up the shorter rows of a batch; nothing ever reads what follows it."""
         return self._pad() or 0
 
+    @property
+    def largest_token(self) -> int:
+        """The largest number of a token; a vocabulary with holes has fewer tokens than that."""
+        return int(max(self.native.get_vocab().values()))
+
     def render(self, messages: Sequence[Message]) -> str:
         """Return *messages* in the model's own chat template."""
         turns = [{"role": message.role, "content": message.content} for message in messages]

@@ -65,6 +65,7 @@ def test_parity_with_nan_fails():
     ("reference_model", "reason"),
     [
         ({"source": "other", "revision": "1"}, "the reference is of another model, other"),
+        ({"source": "/home/me/other.gguf", "revision": "1"}, "the reference is of another model, other.gguf"),
         ({"source": "m", "revision": "2"}, "the reference is of another model, m"),
         (None, "the reference's rows are of several models"),
     ],

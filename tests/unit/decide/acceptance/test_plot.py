@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+import sys
 
+import matplotlib
 import pytest
 from tests.unit.decide.makers import by_id, prediction
 
@@ -45,8 +47,15 @@ def test_equal_outcomes_are_equal_pictures(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
+def test_the_operators_own_settings_of_matplotlib_have_no_say(tmp_path):
+    plot.draw(outcome(0.5), tmp_path / "a.png", title="x")
+    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red"}):  # The first needs LaTeX.
+        plot.draw(outcome(0.5), tmp_path / "b.png", title="x")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
 def test_missing_matplotlib_is_refused_with_the_extra_and_the_way_round(monkeypatch):
     plot.require_matplotlib()
-    monkeypatch.setattr(plot, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(AcceptanceRefused, match=r"pip install 'steelyard\[plots\]', or give --no-plot"):
         plot.require_matplotlib()

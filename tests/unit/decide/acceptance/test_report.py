@@ -95,3 +95,24 @@ def test_flips_are_shown_for_failed_checks_only(acceptance):
     acceptance.run(engine)
     assert "Rows that flip" not in acceptance.page()
     assert acceptance.report()["checks"][0]["figures"]["flips"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a|b", "a\\|b"),
+        ("a\\|b", "a\\\\\\|b"),
+        ("![x](http://a.example/x.png)", "!\\[x\\](http://a.example/x.png)"),
+        ("`x` *y* _z_ ~~w~~ $v$", "\\`x\\` \\*y\\* \\_z\\_ \\~\\~w\\~\\~ \\$v\\$"),
+        ("two\nlines", "two\\\\nlines"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("model_q4_1.gguf", "model_q4_1.gguf"),
+    ],
+)
+def test_a_name_is_shown_letter_for_letter_and_is_no_markdown(name, shown):
+    report = {"model": {"source": name}, "engine": {"name": "x", "is_model": True}, "verdict": "passed"}
+    named = {"file": "f", "sha256": "0", "rows": 1, "labelled": 0}
+    report |= {"rows": named, "reference": named, "started_at": "", "ended_at": "", "steelyard_version": ""}
+    page = markdown_of(report, Outcome(checks=(), comparisons={}, accuracy={}), plot=None)
+    assert page.startswith(f"# Acceptance of {shown}: passed\n")
+    assert f"\n| model source | {shown} |\n" in page

@@ -167,6 +167,7 @@ def test_it_waits_for_the_card_and_tells_the_peak():
         (RuntimeError("CUDA error: out of memory"), "CUDA error: out of memory"),
         (RuntimeError("cuBLAS: out of memory"), "cuBLAS: out of memory"),
         (RuntimeError("cuDNN error: Out Of Memory"), "cuDNN error: Out Of Memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "DefaultCPUAllocator: can't allocate memory"),
         (MemoryError(), "CUDA out of memory"),
         (OutOfMemory("9 rows"), "9 rows"),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), None),

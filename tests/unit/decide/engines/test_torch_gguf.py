@@ -1,4 +1,4 @@
-"""When a file is dequantised, and what of it is kept. The conversion itself is a fake one here."""
+"""When a file is dequantised, and what of it is kept and trusted. What transformers would do is faked here."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHA256 = "a" * 64
 WAIT_S = 10
+CONTENT = {"model.safetensors": "weights", "tokenizer.json": "{}", "chat_template.jinja": "{{ messages }}"}
 
 
 class Conversions:
@@ -34,7 +35,8 @@ class Conversions:
         (folder / "model.safetensors").write_bytes(b"weights of " + path.read_bytes())
         if self.error:
             raise self.error
-        (folder / "weights.sha256").write_text(json.dumps(sha256_of_file(folder / "model.safetensors")))
+        digest = sha256_of_file(folder / "model.safetensors")
+        (folder / "digests.json").write_text(json.dumps({"model.safetensors": digest}))
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_another_file_and_another_library_version_have_folders_of_their_own(conv
     assert names_in(directory) == sorted(folder.name for folder in folders)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "weights.sha256"])
+@pytest.mark.parametrize("name", ["model.safetensors", "digests.json"])
 @pytest.mark.parametrize("damage", ["changed", "emptied", "removed"])
 def test_a_damaged_folder_is_converted_again(conversions, file, directory, name, damage):
     folder = dequantised(file, sha256=SHA256, directory=directory)
@@ -153,3 +155,72 @@ def test_a_second_start_waits_for_the_first_ones_conversion_and_uses_it(conversi
         start.join(WAIT_S)
     assert len(found) == 2
     assert len(set(found)) == len(conversions.made) == 1
+
+
+class StandIn:
+    """A model or a tokenizer that can be saved."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def save_pretrained(self, folder, **_options):
+        folder.mkdir(exist_ok=True)
+        for name in self.names:
+            (folder / name).write_text(CONTENT[name], encoding="ascii")
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Remember each file that was read to be converted."""
+    made = []
+
+    def read_model(_folder, *, gguf_file, **_options):
+        made.append(gguf_file)
+        return StandIn("model.safetensors")
+
+    monkeypatch.setattr(torch_gguf, "read_model", read_model)
+    monkeypatch.setattr(
+        torch_gguf, "read_tokenizer", lambda _folder, gguf_file: StandIn("tokenizer.json", "chat_template.jinja")
+    )
+    return made
+
+
+@pytest.fixture
+def convert(tmp_path):
+    return lambda: dequantised(tmp_path / "m.gguf", sha256="abc", directory=tmp_path / "converted")
+
+
+def content_of(folder):
+    return {path.name: path.read_text(encoding="ascii") for path in folder.iterdir() if path.name in CONTENT}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_file_that_was_changed_since_is_made_anew(read, convert, name):
+    (convert() / name).write_text("changed", encoding="ascii")
+    assert content_of(convert()) == CONTENT
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_file_that_is_missing_is_made_anew(read, convert, name):
+    (convert() / name).unlink()
+    assert content_of(convert()) == CONTENT
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "additional_chat_templates"])
+def test_what_was_put_beside_its_files_goes(read, convert, name):
+    folder = convert()
+    if name.endswith(".json"):
+        (folder / name).write_text("{}", encoding="ascii")
+    else:
+        (folder / name).mkdir()
+    assert not (convert() / name).exists()
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '"0"', json.dumps({"model.safetensors": "0"})])
+def test_a_record_that_does_not_fit_is_made_anew(read, convert, record):
+    (convert() / "digests.json").write_text(record, encoding="ascii")
+    assert content_of(convert()) == CONTENT
+    assert len(read) == 2

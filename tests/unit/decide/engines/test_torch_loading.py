@@ -47,10 +47,13 @@ class StandInModel:
         return [SimpleNamespace(device=SimpleNamespace(type=device.partition(":")[0])) for device in self._devices]
 
 
-class StandInTokenizer(list):
-    """As many tokens as it has entries."""
+class StandInTokenizer(dict):
+    """A vocabulary, from texts to tokens."""
 
     chat_template = "x"
+
+    def get_vocab(self) -> dict[str, int]:
+        return self
 
 
 class Reads:
@@ -60,7 +63,7 @@ class Reads:
         self.calls = torch.cuda.calls
         self.options: dict[str, Any] = {}
         self.model = StandInModel("cuda:0")
-        self.tokenizer = StandInTokenizer([0] * 400)
+        self.tokenizer = StandInTokenizer({"x": 399})
 
     def read_tokenizer(self, folder: Path) -> StandInTokenizer:
         self.calls.append("tokenizer")
@@ -177,13 +180,13 @@ def test_a_limit_over_the_models_positions_is_refused_with_the_largest(reads, so
     )
 
 
-@pytest.mark.parametrize(("tokens", "is_refused"), [(500, False), (501, True)])
-def test_a_tokenizer_with_more_tokens_than_the_table_has_rows_is_refused(reads, source_of, tokens, is_refused):
-    reads.tokenizer = StandInTokenizer([0] * tokens)
+@pytest.mark.parametrize(("largest", "is_refused"), [(499, False), (500, True)])
+def test_a_tokenizer_with_a_token_beyond_the_tables_rows_is_refused(reads, source_of, largest, is_refused):
+    reads.tokenizer = StandInTokenizer({"x": largest, "y": 0})
     if not is_refused:
         load(source_of())
         return
-    assert refusal(source_of()) == "SEMIF_MODEL: the tokenizer of m has more tokens than the model"
+    assert refusal(source_of()) == "SEMIF_MODEL: the tokenizer of m has tokens beyond the model's"
 
 
 def test_a_model_whose_cache_cannot_be_given_is_refused(reads, source_of):
