@@ -49,13 +49,20 @@ class HostMemory:
 
 
 def needed_bytes(cache: Any, *, rows: int, width: int, config: Any) -> int:
-    """Return about how many bytes the branches and the widest layer's activations take."""
+    """Return about how many bytes the branches, the widest layer's activations and the logits take."""
     held = sum(tensor.nbytes for tensor in _tensors_of(cache))
-    per_token = held / max(cache.get_seq_length(), 1)
+    length = cache.get_seq_length()
     text = config.get_text_config()
     # Of a layer, the hidden states with their residual and projections, and the three parts of a gated MLP.
     activations = _FP32_BYTES * (8 * text.hidden_size + 3 * getattr(text, "intermediate_size", 4 * text.hidden_size))
-    return int(held + rows * (held + width * (per_token + activations)))
+    # Attention repeats one layer's keys and values for every head that shares them.
+    heads = _FP32_BYTES * 2 * text.num_attention_heads * _head_width(text)
+    each = held + width * (held / max(length, 1) + activations) + (length + width) * heads
+    return int(held + rows * (each + _FP32_BYTES * text.vocab_size))
+
+
+def _head_width(text: Any) -> int:
+    return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
 
 
 def free_bytes() -> int:

@@ -55,7 +55,7 @@ def test_what_is_needed_covers_what_the_branches_take(prefilled, rows):
     branches.reorder_cache(torch.zeros(rows, dtype=torch.long))
     peak = bytes_of(cache) + bytes_of(branches)  # While rows are selected, the copy they come from is there too.
     needed = needed_bytes(cache, rows=rows, width=20, config=config)
-    assert peak <= needed <= 3 * peak + rows * 20 * 5000
+    assert peak <= needed <= 3 * peak + rows * 50_000
 
 
 def test_more_rows_and_wider_ones_need_more(prefilled):
@@ -65,13 +65,16 @@ def test_more_rows_and_wider_ones_need_more(prefilled):
         return needed_bytes(cache, rows=rows, width=width, config=config)
 
     assert needed(1, 10) < needed(2, 10) < needed(2, 11) < needed(3, 500)
-    assert bytes_of(cache) <= needed(4, 0) - needed(3, 0) <= bytes_of(cache) + 64
+    assert needed(4, 0) - needed(3, 0) > bytes_of(cache)
 
 
-def test_a_cache_of_nothing_needs_nothing_but_activations():
-    config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(hidden_size=10))
+def test_what_is_needed_covers_activations_the_heads_keys_and_values_and_logits():
+    """Measured on qwen2.5-coder-0.5b: without the last two a batch took up to 1.3 times the estimate."""
+    text = SimpleNamespace(hidden_size=10, num_attention_heads=2, vocab_size=1000)
+    config = SimpleNamespace(get_text_config=lambda: text)
     cache = SimpleNamespace(layers=[], get_seq_length=lambda: 0)
-    assert needed_bytes(cache, rows=2, width=3, config=config) == 2 * 3 * 4 * (8 * 10 + 3 * 40)
+    activations, heads, logits = 3 * 4 * (8 * 10 + 3 * 40), 3 * 4 * 2 * 2 * 5, 4 * 1000
+    assert needed_bytes(cache, rows=2, width=3, config=config) == 2 * (activations + heads + logits)
 
 
 @pytest.fixture

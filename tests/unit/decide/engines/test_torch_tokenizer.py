@@ -58,13 +58,6 @@ def test_no_token_is_added_though_the_tokenizer_asks_for_one():
     assert tokenizer.decode(tokenizer.encode("The gate")) == "The gate"
 
 
-def test_no_space_is_tidied_away_though_the_tokenizer_asks_for_it():
-    native = tiny_models.make_tokenizer()
-    native.clean_up_tokenization_spaces = True
-    tokenizer = TorchTokenizer(native)
-    assert tokenizer.decode(tokenizer.encode("a .b n't c ,d")) == "a .b n't c ,d"
-
-
 def test_all_letters_are_single_tokens_of_their_own():
     slots = [tiny().encode(letter) for letter in LETTERS]
     assert [len(slot) for slot in slots] == [1] * 16
