@@ -49,6 +49,7 @@ def raising(error: BaseException) -> Callable[[object], None]:
         RuntimeError("CUDA error: out of memory"),
         RuntimeError("cuDNN: Out of Memory while planning"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ],
     ids=repr,
 )

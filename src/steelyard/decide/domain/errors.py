@@ -13,6 +13,9 @@ from __future__ import annotations
 from steelyard.hall.errors import SteelyardError
 
 
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
+
+
 class DecideError(SteelyardError):
     """The decision could not be made."""
 
@@ -44,5 +47,4 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, OutOfMemory | MemoryError):
         return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT_OF_MEMORY)

@@ -138,7 +138,7 @@ def _load_model(folder: Path, source: TorchSource) -> Any:
     with _as_sentence(source):
         model = read_model(
             folder,
-            # On a CPU, BF16 takes a hundred times as long as FP32.
+            # On a CPU that has no instructions for it, BF16 takes a hundred times as long as FP32.
             dtype=torch.bfloat16 if on_card else torch.float32,
             device_map={"": "cuda:0" if on_card else "cpu"},
             use_safetensors=True,  # The other format is a pickle, which runs code when it is read.
