@@ -51,11 +51,19 @@ class HostMemory:
 def needed_bytes(cache: Any, *, rows: int, width: int, config: Any) -> int:
     """Return about how many bytes the branches and the widest layer's activations take."""
     held = sum(tensor.nbytes for tensor in _tensors_of(cache))
-    per_token = held / max(cache.get_seq_length(), 1)
+    per_token = held / _tokens_in(cache)
     text = config.get_text_config()
     # Of a layer, the hidden states with their residual and projections, and the three parts of a gated MLP.
     activations = _FP32_BYTES * (8 * text.hidden_size + 3 * getattr(text, "intermediate_size", 4 * text.hidden_size))
     return int(held + rows * (held + width * (per_token + activations)))
+
+
+def _tokens_in(cache: Any) -> float:
+    """Return how many tokens *cache* grew with; infinitely many where all its states are of a fixed size."""
+    try:
+        return max(int(cache.get_seq_length()), 1)
+    except ValueError:  # A cache without any attention layer does not count its tokens.
+        return math.inf
 
 
 def free_bytes() -> int:
