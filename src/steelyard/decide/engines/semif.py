@@ -10,7 +10,7 @@ after a failure are those of the torch engine.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from steelyard.decide.domain.errors import InvalidRequest, ScoringFailed
 from steelyard.decide.domain.prompt import SEMIF_COMMIT
@@ -18,7 +18,7 @@ from steelyard.decide.engines.torch_engine import TorchEngine
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Sized
 
     from steelyard.decide.domain.results import Result, Timing
     from steelyard.decide.domain.rows import Row
@@ -58,12 +58,14 @@ class SemifScorers:
     def score_direct(self, row: Row, *, max_tokens: int) -> Result:
         """Return what SemIf's `direct.score` gives for *row*."""
         result: Result = self._called(self._score, _as_semif(row), max_tokens)
+        _check([result], [row])
         self._engine.evaluated_tokens += result["input_tokens"]  # type: ignore[operator]  # An integer.
         return result
 
     def score_shared(self, rows: Sequence[Row], *, max_tokens: int) -> tuple[list[Result], Timing]:
         """Return what SemIf's `shared.score_shared` gives for *rows*."""
         results, timing = self._called(self._score_shared, [_as_semif(row) for row in rows], max_tokens)
+        _check(results, rows)
         self._engine.evaluated_tokens += timing["prefix_tokens"] + timing["padded_suffix_tokens"]
         return results, timing
 
@@ -80,6 +82,17 @@ class SemifScorers:
         if text == _NOT_FINITE:  # SemIf blames the row for what is the model's fault.
             raise ScoringFailed("The model gave a logit that is not finite; nothing was decided")
         raise InvalidRequest(shorten(text, limit=_LONGEST_MESSAGE))
+
+
+def _check(results: Sequence[Result], rows: Sequence[Row]) -> None:
+    """Raise ScoringFailed unless *results* answer *rows*, option for option; what they say is passed through."""
+    answered = [(result["id"], result["option_ids"], *map(len, _numbers_of(result))) for result in results]
+    if answered != [(row.id, row.option_ids, *[len(row.options)] * 2) for row in rows]:
+        raise ScoringFailed("SemIf's scorer gave results of other rows or options than it was asked for")
+
+
+def _numbers_of(result: Result) -> tuple[Sized, Sized]:
+    return cast("tuple[Sized, Sized]", (result["probabilities"], result["option_logits"]))
 
 
 def _semif_modules() -> tuple[Any, Any]:
