@@ -19,6 +19,7 @@ import torch
 import transformers
 
 from steelyard.decide.engines.torch_reading import read_model, read_tokenizer
+from steelyard.decide.engines.torch_tokenizer import TorchTokenizer
 from steelyard.hall.digests import sha256_of_file
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def _digests_in(folder: Path) -> dict[str, str]:
 
 
 def _convert(path: Path, folder: Path) -> None:
-    tokenizer = read_tokenizer(path.parent, gguf_file=path.name)
+    # First, for it refuses a file without a chat template.
+    tokenizer = TorchTokenizer(read_tokenizer(path.parent, gguf_file=path.name)).native
     model = read_model(
         path.parent,
         gguf_file=path.name,

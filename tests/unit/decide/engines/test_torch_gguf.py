@@ -160,6 +160,8 @@ def test_a_second_start_waits_for_the_first_ones_conversion_and_uses_it(conversi
 class StandIn:
     """A model or a tokenizer that can be saved."""
 
+    chat_template: str | None = "x"
+
     def __init__(self, *names: str) -> None:
         self.names = names
 
@@ -224,3 +226,10 @@ def test_a_record_that_does_not_fit_is_made_anew(read, convert, record):
     (convert() / "digests.json").write_text(record, encoding="ascii")
     assert content_of(convert()) == CONTENT
     assert len(read) == 2
+
+
+def test_a_file_without_a_chat_template_is_refused_before_its_weights_are_converted(read, convert, monkeypatch):
+    monkeypatch.setattr(StandIn, "chat_template", None)
+    with pytest.raises(ValueError, match="the model has no chat template"):
+        convert()
+    assert read == []
