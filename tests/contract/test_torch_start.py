@@ -428,3 +428,21 @@ def test_a_folder_at_the_same_relative_path_as_a_hub_id_with_a_revision_is_not_u
 def test_a_snapshot_can_be_named_as_a_folder(cached, folder):
     assert logits(start(cached)) == about(start(folder))
     assert refusal(cached, revision=COMMIT).endswith(" lies on this machine, so unset it")
+
+
+def test_a_model_of_recurrent_layers_alone_is_served(tmp_path):
+    """Its cache counts no tokens, which the estimate of a batch's memory must bear."""
+    tokenizer = tiny_models.make_tokenizer()
+    tokenizer.save_pretrained(tmp_path)
+    config: Any = transformers.Mamba2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_heads=8,
+        head_dim=8,
+        n_groups=1,
+        state_size=8,
+        chunk_size=16,
+    )
+    transformers.Mamba2ForCausalLM(config).save_pretrained(tmp_path)
+    assert logits(start(tmp_path))

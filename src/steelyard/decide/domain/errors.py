@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from steelyard.hall.errors import SteelyardError
 
-
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
 
 

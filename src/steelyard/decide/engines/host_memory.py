@@ -51,18 +51,28 @@ class HostMemory:
 def needed_bytes(cache: Any, *, rows: int, width: int, config: Any) -> int:
     """Return about how many bytes the branches, the widest layer's activations and the logits take."""
     held = sum(tensor.nbytes for tensor in _tensors_of(cache))
-    length = cache.get_seq_length()
+    length = _tokens_in(cache)
     text = config.get_text_config()
     # Of a layer, the hidden states with their residual and projections, and the three parts of a gated MLP.
     activations = _FP32_BYTES * (8 * text.hidden_size + 3 * getattr(text, "intermediate_size", 4 * text.hidden_size))
     # Attention repeats one layer's keys and values for every head that shares them.
-    heads = _FP32_BYTES * 2 * text.num_attention_heads * _head_width(text)
-    each = held + width * (held / max(length, 1) + activations) + (length + width) * heads
+    heads = _FP32_BYTES * 2 * _attention_width(text)
+    each = held + width * ((held / length if length else 0) + activations) + (length + width) * heads
     return int(held + rows * (each + _FP32_BYTES * text.vocab_size))
 
 
-def _head_width(text: Any) -> int:
-    return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
+def _attention_width(text: Any) -> int:
+    """Return the width of all heads together, 0 for a model of recurrent layers alone."""
+    count = getattr(text, "num_attention_heads", 0)
+    return int(count * (getattr(text, "head_dim", None) or text.hidden_size // count)) if count else 0
+
+
+def _tokens_in(cache: Any) -> int:
+    """Return how many tokens *cache* has grown with; 0 where all its states are of a fixed size."""
+    try:
+        return int(cache.get_seq_length())
+    except ValueError:  # A cache without any attention layer does not count its tokens.
+        return 0
 
 
 def free_bytes() -> int:
