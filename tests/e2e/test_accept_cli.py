@@ -212,7 +212,7 @@ def test_a_folder_of_other_rows_or_of_somebody_else_is_refused_and_kept(run):
 
 def test_missing_matplotlib_is_refused_before_the_model_loads(run):
     without = f"import sys; sys.modules['matplotlib'] = None; {PROGRAM}"
-    text = "the plot needs matplotlib; pip install 'steelyard[plots]', or give --no-plot"
+    text = "the plot needs matplotlib; in a checkout of steelyard run: pip install '.[plots]', or give --no-plot"
     assert run.refusal("--model", "absent", program=without) == text
     assert not run.output.exists()
     run.run("--no-plot", program=without)

@@ -107,7 +107,7 @@ def test_every_setting_but_the_token_has_a_flag_of_its_name() -> None:
 
 
 def test_hub_libraries_are_told_to_stay_offline_before_any_of_them_loads() -> None:
-    """None of them is needed to serve the fake model, so whatever asks for one stops the start here."""
+    """And to draw no bars into a log. None is needed to serve the fake model: what asks for one stops the start here."""
     program = """
 import os, sys
 
@@ -121,7 +121,7 @@ from steelyard import cli
 from steelyard.decide import commands
 
 def start_engine(settings, *, environ):
-    sys.exit(f"the engine starts with HF_HUB_OFFLINE={os.environ['HF_HUB_OFFLINE']}")
+    sys.exit(f"the engine starts with OFFLINE {os.environ['HF_HUB_OFFLINE']}, DISABLE {os.environ['TQDM_DISABLE']}")
 
 commands.start_engine = start_engine
 cli.semif_serve()
@@ -134,7 +134,7 @@ cli.semif_serve()
         check=False,
         timeout=WAIT_S,
     )
-    assert finished.stderr.splitlines()[-1] == "the engine starts with HF_HUB_OFFLINE=1"
+    assert finished.stderr.splitlines()[-1] == "the engine starts with OFFLINE 1, DISABLE 1"
 
 
 def test_what_kubernetes_injects_is_ignored() -> None:

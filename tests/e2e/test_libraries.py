@@ -146,6 +146,7 @@ def test_where_torch_is_not_installed_the_refusal_names_the_extra(score, tmp_pat
     sentence = finished.stderr.splitlines()[-1]
     assert sentence.startswith("Error: SEMIF_MODEL ")
     assert sentence.endswith(
-        f": the torch engine is not installed; run: pip install 'steelyard[torch]' (No module named '{absent}')"
+        ": the torch engine is not installed; in a checkout of steelyard run: pip install '.[torch]' "
+        f"(No module named '{absent}')"
     )
     assert "Traceback" not in finished.stderr

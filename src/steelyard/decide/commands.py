@@ -82,7 +82,7 @@ def serve(**flags: str | None) -> None:
 
     Try it without a model: SEMIF_API_TOKEN=$(openssl rand -hex 32) steelyard decide serve --model fake
     """
-    _stay_offline()
+    _tame_libraries()
     _log_to_stderr()
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags)
@@ -110,7 +110,7 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
     run is gone on with, error records too: to score those rows again, write to a new output. Exit code: 0 if
     every row was scored, 1 if some became error records, 2 if the run was refused, 130 if it was interrupted.
     """
-    _stay_offline()
+    _tame_libraries()
     _log_to_stderr()
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
@@ -147,7 +147,7 @@ def accept(
     Parity with a reference, noise floor, negative control, shared against direct, speed and memory. Exit code: 0 if
     no check failed, 1 if one did, 2 if the run was refused, 130 if it was interrupted.
     """
-    _stay_offline()
+    _tame_libraries()
     _log_to_stderr()
     with _refusals_as_sentences():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
@@ -206,9 +206,11 @@ def _start(settings: Settings) -> Engine:
         signal.signal(signal.SIGINT, previous)
 
 
-def _stay_offline() -> None:
+def _tame_libraries() -> None:
     """Keep model libraries from the network, whatever the environment says; they read this when they are imported."""
     os.environ["HF_HUB_OFFLINE"] = "1"
+    if not sys.stderr.isatty():  # A log shows no bar; tqdm, which draws theirs, reads this too when it is imported.
+        os.environ["TQDM_DISABLE"] = "1"
 
 
 def _log_to_stderr() -> None:

@@ -146,7 +146,9 @@ def _torch(weights: Weights, settings: Settings, environ: Mapping[str, str], *, 
     try:
         from steelyard.decide.engines import semif, torch_engine, torch_loading  # noqa: PLC0415  # See above.
     except ImportError as error:
-        raise ImportError(f"the torch engine is not installed; run: pip install 'steelyard[torch]' ({error})") from None
+        raise ImportError(
+            f"the torch engine is not installed; in a checkout of steelyard run: pip install '.[torch]' ({error})"
+        ) from None
     source = torch_loading.TorchSource(
         name=weights.name,
         path=weights.path,

@@ -52,7 +52,7 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401, PLC0415  # The extra `plots` is not always installed.
     except ImportError:
         raise AcceptanceRefused(
-            "the plot needs matplotlib; pip install 'steelyard[plots]', or give --no-plot"
+            "the plot needs matplotlib; in a checkout of steelyard run: pip install '.[plots]', or give --no-plot"
         ) from None
     except Exception as error:  # It reads the environment and its own file of settings, and raises what it likes.
         raise AcceptanceRefused(f"matplotlib cannot be loaded: {error}; put that right, or give --no-plot") from None

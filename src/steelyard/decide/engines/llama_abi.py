@@ -146,7 +146,9 @@ def load_library() -> c.CDLL:
     try:
         version = importlib.metadata.version("xllamacpp")
     except importlib.metadata.PackageNotFoundError:
-        raise ImportError("the llamacpp engine is not installed: pip install 'steelyard[llamacpp]'") from None
+        raise ImportError(
+            "the llamacpp engine is not installed; in a checkout of steelyard run: pip install '.[llamacpp]'"
+        ) from None
     if version.partition("+")[0] != PINNED_VERSION:
         raise ImportError(f"the llamacpp engine needs xllamacpp {PINNED_VERSION}, found {version}")
     library = _open()

@@ -59,7 +59,11 @@ def _one_at_a_time(directory: Path) -> Iterator[None]:
     """Hold the lock of *directory*: another process that wants the same folder waits, and then finds it."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("Waiting for another process that is dequantising a file into %s", directory)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

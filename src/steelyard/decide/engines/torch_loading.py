@@ -6,7 +6,6 @@ import inspect
 import logging
 import re
 import shlex
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,11 +90,9 @@ def load(source: TorchSource) -> Loaded:
 
 
 def _quieten() -> None:
-    """Keep the libraries' chatter out of the server's log, and their progress bars where nobody watches."""
+    """Keep the library's chatter out of the server's log."""
     logs: Any = transformers.utils.logging
     logs.set_verbosity_error()
-    if not sys.stderr.isatty():
-        logs.disable_progress_bar()
 
 
 def _folder_of(source: TorchSource) -> tuple[Path, dict[str, object]]:
@@ -174,7 +171,9 @@ def _as_sentence(source: TorchSource) -> Iterator[None]:
         if reason is None:
             text = shorten(" ".join(str(error).split()), limit=300)
             raise ValueError(f"SEMIF_MODEL: {source.name} cannot be loaded: {text or type(error).__name__}") from None
+        on_card = source.device == "cuda"
+        advice = "free the card, raise SEMIF_VRAM_CAP_GIB if it is set" if on_card else "end other processes"
         raise ValueError(
-            f"SEMIF_MODEL: there is not enough memory for {source.name}; free the card, raise SEMIF_VRAM_CAP_GIB if it "
-            f"is set, or serve a smaller model ({shorten(reason, limit=200)})"
+            f"SEMIF_MODEL: there is not enough memory for {source.name}; {advice}, or serve a smaller model "
+            f"({shorten(reason, limit=200)})"
         ) from None

@@ -128,7 +128,10 @@ def test_a_conversion_that_fails_leaves_nothing_and_may_be_tried_again(conversio
     assert dequantised(file, sha256=SHA256, directory=directory).is_dir()
 
 
-def test_a_second_start_waits_for_the_first_ones_conversion_and_uses_it(conversions, file, directory, monkeypatch):
+def test_a_second_start_waits_for_the_first_ones_conversion_and_uses_it(
+    conversions, file, directory, monkeypatch, caplog
+):
+    caplog.set_level("INFO")
     flock, both_asked = fcntl.flock, threading.Event()
     asked: list[object] = []
 
@@ -153,6 +156,7 @@ def test_a_second_start_waits_for_the_first_ones_conversion_and_uses_it(conversi
         start.start()
     for start in starts:
         start.join(WAIT_S)
+    assert "Waiting for another process that is dequantising" in caplog.text
     assert len(found) == 2
     assert len(set(found)) == len(conversions.made) == 1
 
