@@ -107,7 +107,7 @@ def test_every_setting_but_the_token_has_a_flag_of_its_name() -> None:
 
 
 def test_hub_libraries_are_told_to_stay_offline_before_any_of_them_loads() -> None:
-    """And to draw no bars into a log. None is needed to serve the fake model: what asks for one stops the start here."""
+    """And to draw no bars into a log. The fake model needs none: what asks for one stops the start here."""
     program = """
 import os, sys
 
