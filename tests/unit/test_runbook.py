@@ -23,6 +23,7 @@ MODULES = (
     "startup.py",
     "server.py",
     "engines/card_memory.py",
+    "engines/gguf_files.py",
     "engines/semif.py",
     "engines/torch_engine.py",
     "engines/torch_loading.py",

@@ -5,12 +5,10 @@ from __future__ import annotations
 import collections
 import functools
 import os
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.decide.engines import llama_abi as abi
-from steelyard.hall.digests import sha256_of_file
 
 if TYPE_CHECKING:
     import ctypes as c
@@ -59,20 +57,6 @@ def _keep_alive(callback: T) -> T:
     """Return *callback*, which now lives as long as the process: C code keeps no reference to it."""
     _KEPT.append(callback)
     return callback
-
-
-def checked_sha256(source: LlamaSource) -> str:
-    """Return the file's SHA-256; raises ValueError where it cannot be read or is not the expected one."""
-    try:
-        sha256 = sha256_of_file(source.path)
-    except OSError as error:
-        raise ValueError(f"SEMIF_MODEL: {source.path} cannot be read: {error.strerror}") from None
-    if source.sha256 not in (None, sha256):
-        raise ValueError(
-            f"SEMIF_MODEL: {source.path} is not {source.name}: its SHA-256 is {sha256}, not {source.sha256}; "
-            f"run: steelyard models pull {source.name} --models-dir {shlex.quote(str(source.path.parent))}"
-        )
-    return sha256
 
 
 def load_model(library: c.CDLL, source: LlamaSource, errors: collections.deque[str]) -> int:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from steelyard.decide.domain.errors import OutOfMemory
 from steelyard.decide.domain.ports import SuffixLogits, Traits
 from steelyard.decide.engines import llama_abi as abi
-from steelyard.decide.engines.llama_loading import cause, checked_sha256, device_name, library, load_model
+from steelyard.decide.engines.gguf_files import checked_sha256
+from steelyard.decide.engines.llama_loading import cause, device_name, library, load_model
 from steelyard.decide.engines.llama_tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class LlamaCppEngine:
     def __init__(self, source: LlamaSource) -> None:
         """Load *source*; raises ValueError or ImportError in one sentence where that cannot be."""
         self._library, errors = library()
-        sha256 = checked_sha256(source)
+        sha256 = checked_sha256(source.path, name=source.name, expected=source.sha256)
         self._resources = contextlib.ExitStack()  # Freed in reverse order: batch, context, model.
         self._model = load_model(self._library, source, errors)
         self._resources.callback(self._library.llama_model_free, self._model)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import shlex
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,11 @@ import transformers
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from steelyard.decide.engines.card_memory import CardMemory, out_of_memory_text
+from steelyard.decide.engines.gguf_files import checked_sha256
 from steelyard.decide.engines.host_memory import HostMemory
 from steelyard.decide.engines.torch_gguf import dequantised
 from steelyard.decide.engines.torch_reading import read_model, read_tokenizer
 from steelyard.decide.engines.torch_tokenizer import TorchTokenizer
-from steelyard.hall.digests import sha256_of_file
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
@@ -101,12 +100,7 @@ def _folder_of(source: TorchSource) -> tuple[Path, dict[str, object]]:
         return _cached_snapshot(source), {}
     if source.path.is_dir():
         return source.path, {}
-    sha256 = sha256_of_file(source.path)
-    if source.sha256 not in (None, sha256):
-        raise ValueError(
-            f"SEMIF_MODEL: {source.path} is not {source.name}: its SHA-256 is {sha256}, not {source.sha256}; "
-            f"run: steelyard models pull {source.name} --models-dir {shlex.quote(str(source.path.parent))}"
-        )
+    sha256 = checked_sha256(source.path, name=source.name, expected=source.sha256)
     with _as_sentence(source):
         folder = dequantised(source.path, sha256=sha256, directory=source.converted_dir)
     return folder, {"gguf_sha256": sha256}

@@ -57,5 +57,5 @@ def test_the_operators_own_settings_of_matplotlib_have_no_say(tmp_path):
 def test_missing_matplotlib_is_refused_with_the_extra_and_the_way_round(monkeypatch):
     plot.require_matplotlib()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(AcceptanceRefused, match=r"pip install 'steelyard\[plots\]', or give --no-plot"):
+    with pytest.raises(AcceptanceRefused, match=r"pip install '.\[plots\]', or give --no-plot"):
         plot.require_matplotlib()
