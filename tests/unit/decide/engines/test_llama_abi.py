@@ -72,7 +72,9 @@ def test_without_the_package_the_refusal_says_what_to_install(monkeypatch):
         raise importlib.metadata.PackageNotFoundError
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(ImportError, match=r"not installed; in a checkout of steelyard run: pip install '.\[llamacpp\]'"):
+    with pytest.raises(
+        ImportError, match=r"not installed; in a checkout of steelyard run: pip install '.\[llamacpp\]'"
+    ):
         abi.load_library()
 
 
