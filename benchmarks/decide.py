@@ -324,8 +324,10 @@ def scorer_table(results: dict[str, dict[str, float]]) -> list[str]:
             f"- torch's prefill over a plain FP32 matrix product ({other['prefill_gflops']:.0f} of "
             f"{other['product_gflops']:.0f} GFLOP/s): {other['prefill_gflops'] / other['product_gflops']:.2f}"
         ),
-        (f"- the first load of a .gguf file by torch, which dequantises it: "
-        f"{results['dequantising']['load_s']:.0f} seconds"),
+        (
+            f"- the first load of a .gguf file by torch, which dequantises it: "
+            f"{results['dequantising']['load_s']:.0f} seconds"
+        ),
     ]
 
 
