@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REFUSED = {
     "SEMIF_API_TOKEN": ["", "short", "x" * 31, "with a space " * 4, "ü" * 40],
-    "SEMIF_MODEL": ["", "no-such-model", "/no/such/file.gguf", "Qwen/Qwen3.5-4B"],
+    "SEMIF_MODEL": ["", "no-such-model", "/no/such/file.gguf", "/no/such/folder"],
     "SEMIF_ENGINE": ["", "vllm"],
     "SEMIF_DEVICE": ["", "tpu"],
     "SEMIF_REVISION": [""],
@@ -181,14 +181,14 @@ def test_the_port_opens_only_after_the_warm_up() -> None:
 
 def test_an_engine_that_does_not_score_never_opens_the_port() -> None:
     program = """
-from steelyard.decide import commands, startup
+from steelyard.decide import commands, loading
 from steelyard.decide.engines.fake import FakeEngine
 
 class Broken(FakeEngine):
     def prefill(self, tokens):
         return super().prefill(tokens[1:])  # The state is lost, as some library versions lose it.
 
-startup.FakeEngine = Broken
+loading.FakeEngine = Broken
 commands.serve()
 """
     environ = environ_of()

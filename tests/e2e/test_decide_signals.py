@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A server whose engine never works again after its first failure, as a CUDA context does not.
 _POISONED = """
 import os
-from steelyard.decide import commands, startup
+from steelyard.decide import commands, loading
 from steelyard.decide.engines.fake import FakeEngine
 
 class Poisoned(FakeEngine):
@@ -45,7 +45,7 @@ class Poisoned(FakeEngine):
             self.is_dead = True
             raise
 
-startup.FakeEngine = Poisoned
+loading.FakeEngine = Poisoned
 commands.serve()
 """
 

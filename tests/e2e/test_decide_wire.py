@@ -55,6 +55,15 @@ def test_what_is_no_http_is_a_400_in_the_envelope(server: Server, request_bytes:
         assert is_closed(raw)
 
 
+def test_a_client_that_goes_on_sending_what_is_no_http_still_gets_its_answer(server: Server) -> None:
+    with server.connect() as raw:
+        raw.sendall(b"hello\r\n\r\n")
+        raw.sendall(b"a" * 100_000)
+        answer = read_answer(raw)
+        assert (answer.status, answer.code) == (400, "invalid_request")
+        assert is_closed(raw)
+
+
 def test_a_bad_chunk_in_a_body_is_a_400_in_the_envelope(server: Server) -> None:
     with server.connect() as raw:
         raw.sendall(head_of("POST", "/decide", "Transfer-Encoding: chunked") + b"5\r\n{    \r\n")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("steelyard.decide")
 _ANSWER_TIMEOUT_S = 30
 _HEAD_TIMEOUT_S = 10.0
+_LINGER_S = 1.0
 EXIT_POISONED = 1
 EXIT_FORCED = 130
 
@@ -93,6 +94,7 @@ class EnvelopeProtocol(H11Protocol):
     """
 
     _head_timer: asyncio.TimerHandle | None = None
+    _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         """Accept a connection and wait for its first head."""
@@ -101,6 +103,8 @@ class EnvelopeProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came; the time for a later request's head runs from its first byte."""
+        if self._is_refused:  # What follows a request that is no HTTP is read and dropped.
+            return
         super().data_received(data)
         self._watch_head()
 
@@ -139,7 +143,10 @@ class EnvelopeProtocol(H11Protocol):
         response = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
         for event in (response, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        # Closing at once would reset a connection that still brings data, and a reset may overtake the answer.
+        self._is_refused = True
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_S, self.transport.close)
 
 
 class _Process(uvicorn.Server):
