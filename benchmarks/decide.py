@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 import click
 import httpx2
 
+from steelyard.decide.acceptance.probes import CRITERIA, rows_over
 from steelyard.decide.domain.direct import score_direct
-from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
 from steelyard.decide.engines.fake import FakeEngine
 from steelyard.decide.engines.llama_loading import LlamaSource
@@ -45,17 +45,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from steelyard.decide.domain.ports import Engine
+    from steelyard.decide.domain.rows import Row
     from steelyard.decide.engines.torch_loading import TorchSource
 
 MODEL = "qwen2.5-coder-0.5b"
 STATE_TOKENS = 1500
-QUESTIONS = 21
 REPEATS = 3
 HTTP_REQUESTS = 600
 CLIENTS = (1, 8, 32)
 MAX_TOKENS = 4096
 VOCABULARY, WIDTH, INNER_WIDTH = 151936, 896, 4864  # Of the model.
-OPTIONS = (Option(id="yes", description="Yes"), Option(id="no", description="No"))
 
 
 def main() -> None:
@@ -140,7 +139,7 @@ def scorers(start: Callable[[], Engine]) -> dict[str, float]:
     return {
         "load_s": load_s,
         "direct_per_s": 3 / direct_s,
-        "shared_per_s": QUESTIONS / timing["total_seconds"],
+        "shared_per_s": CRITERIA / timing["total_seconds"],
         "shared_total_s": timing["total_seconds"],
         "prefix_tokens": timing["prefix_tokens"],
         "suffix_tokens": timing["true_suffix_tokens"],
@@ -218,14 +217,6 @@ def state_of(engine: Engine, tokens: int) -> str:
     return text
 
 
-def rows_over(state: str) -> list[Row]:
-    """Return the yes/no rows over *state*."""
-    return [
-        Row(id=f"q{n}", state=state, question=f"Did the depot send more than {n} parcels on day {n}?", options=OPTIONS)
-        for n in range(1, QUESTIONS + 1)
-    ]
-
-
 def start_fake_server(token: str) -> tuple[subprocess.Popen[str], str]:
     """Start a server on the fake engine and return it with its address."""
     command = [
@@ -273,7 +264,7 @@ def report(results: dict[str, dict[str, float]]) -> str:
     lines = [
         (
             f"# {MODEL}, {os.cpu_count()} cores, prefix of {results['torch']['prefix_tokens']:.0f} tokens, "
-            f"{QUESTIONS} questions\n"
+            f"{CRITERIA} questions\n"
         ),
         *scorer_table(results),
         (

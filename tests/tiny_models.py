@@ -73,18 +73,22 @@ def _vocabulary() -> int:
     return len(make_tokenizer()) + 5  # Rows of the table that no token names, as large models have.
 
 
+def _attention_sizes() -> dict[str, Any]:
+    """Return the sizes that both models of attention layers alone have."""
+    return {
+        "vocab_size": _vocabulary(),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": POSITIONS,
+        "initializer_range": 0.6,
+    }
+
+
 def _qwen2() -> Any:
-    config: Any = transformers.Qwen2Config(
-        vocab_size=_vocabulary(),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=POSITIONS,
-        initializer_range=0.6,
-        tie_word_embeddings=True,
-    )
+    config: Any = transformers.Qwen2Config(**_attention_sizes(), tie_word_embeddings=True)
     return transformers.Qwen2ForCausalLM(config)
 
 
@@ -119,17 +123,7 @@ def _qwen35() -> Any:
 
 def _mistral() -> Any:
     """A model whose layers see a short window only: its cache forgets what is behind."""
-    config: Any = transformers.MistralConfig(
-        vocab_size=_vocabulary(),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=POSITIONS,
-        initializer_range=0.6,
-        sliding_window=48,
-    )
+    config: Any = transformers.MistralConfig(**_attention_sizes(), sliding_window=48)
     return transformers.MistralForCausalLM(config)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from steelyard.hall.texts import shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-logger = logging.getLogger("steelyard.decide")
 _COMMIT = re.compile("[0-9a-f]{40}")
 _ADAPTER = "adapter_config.json"
 
