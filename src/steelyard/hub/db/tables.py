@@ -21,7 +21,7 @@ from sqlalchemy import (
     Uuid,
 )
 
-from steelyard.hub.db.types import RowId, UtcTime
+from steelyard.hub.db.types import JsonText, RowId, UtcTime
 
 metadata = MetaData(
     naming_convention={
@@ -103,7 +103,7 @@ service_clients = Table(
     Column("project_binding_id", Uuid, ForeignKey("project_bindings.id"), nullable=False, index=True),
     Column("slug", String(SLUG_LENGTH), nullable=False),
     Column("name", Text, nullable=False),
-    Column("capabilities", Text, nullable=False),  # A JSON array of names.
+    Column("capabilities", JsonText, nullable=False),  # An array of names.
     Column("is_active", Boolean, nullable=False),
     Column("version", Integer, nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -133,7 +133,7 @@ artifacts = Table(
     Column("slug", String(SLUG_LENGTH), nullable=False),
     Column("source", Text, nullable=False),
     Column("revision", Text, nullable=False),
-    Column("files", Text, nullable=False),  # A JSON object {file name: SHA-256}.
+    Column("files", JsonText, nullable=False),  # An object {file name: SHA-256}.
     Column("created_at", UtcTime, nullable=False),
     UniqueConstraint("project_id", "slug"),
 )
@@ -229,7 +229,7 @@ suite_revisions = Table(
     Column("suite_id", Uuid, ForeignKey("suites.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("digest", String(SHA256_LENGTH), nullable=False),
-    Column("retrieval_settings", Text, nullable=False),  # Canonical JSON.
+    Column("retrieval_settings", JsonText, nullable=False),
     Column("retrieval_config_sha256", String(SHA256_LENGTH), nullable=False),
     Column("case_count", Integer, nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -244,11 +244,11 @@ suite_cases = Table(
     Column("case_id", Uuid, primary_key=True),
     Column("position", Integer, nullable=False),
     Column("query", Text, nullable=False),
-    Column("labels", Text, nullable=False),  # Canonical JSON {chunk id: grade}.
+    Column("labels", JsonText, nullable=False),  # An object {chunk id: grade}.
     Column("is_critical", Boolean, nullable=False),
     Column("reviewer", Text, nullable=False),
     Column("reviewed_at", UtcTime, nullable=False),
-    Column("label_provenance", Text, nullable=False),  # Canonical JSON.
+    Column("label_provenance", JsonText, nullable=False),
     UniqueConstraint("suite_revision_id", "position"),
 )
 
@@ -293,8 +293,8 @@ audit_events = Table(
     Column("subject_kind", String(32), nullable=False),
     Column("subject_id", String(64), nullable=False),
     Column("project_id", Uuid, ForeignKey("projects.id"), nullable=True),
-    Column("before", Text, nullable=True),  # JSON objects of whitelisted fields.
-    Column("after", Text, nullable=True),
+    Column("before", JsonText, nullable=True),  # Objects of whitelisted fields.
+    Column("after", JsonText, nullable=True),
     Column("request_id", String(32), nullable=True),
     Index(None, "project_id", "id"),
     Index(None, "subject_kind", "subject_id"),
