@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from steelyard.hub.credentials.service import issue
+from steelyard.hub.db import migrate
 from steelyard.hub.db.database import Database
-from steelyard.hub.db.tables import metadata
 from steelyard.hub.principal import LOCAL
 
 
 def open_database(url: str, *, upgrade: bool) -> Database:
-    """Return the database at *url*."""
+    """Return the database at *url*, brought up to date first where *upgrade* says so; raises StoreError."""
     database = Database(url)
-    with database.write() as connection:
-        if upgrade:
-            metadata.create_all(connection)
+    if upgrade:
+        migrate.upgrade(database)
+    migrate.require_current(database)
     return database
 
 
