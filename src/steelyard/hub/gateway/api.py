@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -40,9 +39,11 @@ if TYPE_CHECKING:
     from steelyard.hub.gateway.domain.answers import Answer
     from steelyard.hub.gateway.domain.calls import Call
     from steelyard.hub.gateway.service import GatewayService
+    from steelyard.hub.settings import Settings
     from steelyard.web.admission import Admission
 
 logger = logging.getLogger("steelyard.hub")
+PREFIX = "/v1"
 
 # An error has the status of its nearest class here.
 STATUS_OF: Mapping[type[GatewayError], int] = {
@@ -62,28 +63,19 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _POINTLESS_TO_REPEAT = (BadAnswer, WrongDimension, NotFinite)
 
 
-@dataclass(frozen=True)
-class GatewayLimits:
-    """What one gateway takes: requests in progress, a body's bytes, and the seconds in which it must arrive."""
-
-    max_in_progress: int = 128
-    max_body_bytes: int = 8 << 20
-    body_timeout_s: float = 30.0
-
-
 class GatewayApi:
     """The endpoints of one gateway. Each asks the gate's `principal` and `request_id` from the request's state."""
 
-    def __init__(self, service: GatewayService, *, admission: Admission, limits: GatewayLimits) -> None:
+    def __init__(self, service: GatewayService, *, admission: Admission, settings: Settings) -> None:
         self._service = service
         self._admission = admission
-        self._limits = limits
+        self._settings = settings
 
     def routes(self) -> list[Route]:
         """Return the endpoints by path and method."""
         return [
-            Route("/v1/embeddings", _answering(self.embed), methods=["POST"]),
-            Route("/v1/models", _answering(self.models), methods=["GET"]),
+            Route(f"{PREFIX}/embeddings", _answering(self.embed), methods=["POST"]),
+            Route(f"{PREFIX}/models", _answering(self.models), methods=["GET"]),
         ]
 
     async def embed(self, request: Request) -> Response:
@@ -93,8 +85,8 @@ class GatewayApi:
             body = await read_json(
                 request.scope,
                 request.receive,
-                limit=self._limits.max_body_bytes,
-                timeout_s=self._limits.body_timeout_s,
+                limit=self._settings.max_body_bytes,
+                timeout_s=self._settings.body_timeout_s,
             )
             call = read_call(body)
             answer = await self._service.embed(call, client=client, request_id=request.state.request_id, permit=permit)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steelyard.hub.gateway.api import GatewayApi, GatewayLimits
+from steelyard.hub.gateway.api import GatewayApi
 from steelyard.hub.gateway.log import RequestLog
 from steelyard.hub.gateway.service import GatewayService
 from steelyard.hub.gateway.upstream import Upstream
-from steelyard.web.admission import Admission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,35 +15,38 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from steelyard.hub.db.database import Database
+    from steelyard.hub.settings import Settings
+    from steelyard.web.admission import Admission
 
 
 class Gateway:
-    """One gateway over *database*; *environ* has the runtimes' keys."""
+    """One process's gateway over *database*; *environ* has the runtimes' keys.
+
+    Whoever drains *admission* has waited for every call under way: a place is held until a call's row has its end.
+    """
 
     def __init__(
-        self,
-        database: Database,
-        *,
-        environ: Mapping[str, str],
-        limits: GatewayLimits | None = None,
-        is_grouping: bool = True,
+        self, settings: Settings, database: Database, *, admission: Admission, environ: Mapping[str, str]
     ) -> None:
-        limits = limits or GatewayLimits()
-        self.admission = Admission(limits.max_in_progress)
-        self.log = RequestLog(database, is_grouping=is_grouping)
-        self._service = GatewayService(database, log=self.log, upstream=Upstream(environ=environ))
-        self._api = GatewayApi(self._service, admission=self.admission, limits=limits)
+        self._log = RequestLog(database, is_grouping=settings.group_commit)
+        self._upstream = Upstream(environ=environ)
+        self._service = GatewayService(database, log=self._log, upstream=self._upstream)
+        self._api = GatewayApi(self._service, admission=admission, settings=settings)
 
     @property
     def is_healthy(self) -> bool:
         """Whether requests can be logged, and so answered."""
-        return self.log.is_healthy
+        return self._log.is_healthy
 
     def routes(self) -> list[Route]:
         """Return the endpoints."""
         return self._api.routes()
 
-    async def close(self) -> None:
-        """Take no new requests, wait for those under way, and commit what the log holds."""
-        self.admission.is_draining = True
-        await self._service.close()
+    async def disconnect(self) -> None:
+        """Close the connections to the runtimes; their event loop must still run."""
+        await self._upstream.close()
+
+    def close(self) -> None:
+        """Commit what the log holds, and end its thread; call it once nothing is under way."""
+        self._log.close()
+        self._service.close()

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from steelyard.hub.db.errors import StoreError
 from steelyard.hub.gateway import store
 from steelyard.hub.gateway.domain.calls import check_dimensions, prompted
 from steelyard.hub.gateway.domain.entries import Ended, started
 from steelyard.hub.gateway.domain.errors import CatalogueUnavailable, GatewayError, Unforeseen
 from steelyard.hub.gateway.domain.overlong import check_truncation, was_truncated
-from steelyard.hub.gateway.domain.targets import require_target
+from steelyard.hub.gateway.domain.targets import require_target, slug_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +38,14 @@ _Read = TypeVar("_Read")
 
 
 class GatewayService:
-    """Carries calls; *close* waits for those under way."""
+    """Carries calls; `close` once none is under way."""
 
     def __init__(self, database: Database, *, log: RequestLog, upstream: Upstream) -> None:
         self._database = database
         self._log = log
         self._upstream = upstream
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="gateway-read")
-        self._under_way: set[asyncio.Task[Answer]] = set()
+        self._under_way: set[asyncio.Task[Answer]] = set()  # The event loop holds its tasks weakly.
 
     async def list_routes(self, client: Client) -> list[store.ClientRoute]:
         """Return the client's usable routes; raises CatalogueUnavailable where the database cannot be read."""
@@ -65,24 +66,21 @@ class GatewayService:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def close(self) -> None:
-        """Wait for every call under way, then close the log and the connections."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
-        await asyncio.to_thread(self._log.close)
-        await self._upstream.close()
+    def close(self) -> None:
+        """End the threads that read."""
         self._readers.shutdown()
 
     async def _target(self, call: Call, client: Client) -> Target:
         lead = await self._read(
-            lambda: store.find_lead(self._database, binding_id=client.project_binding_id, slug=call.model)
+            lambda: store.find_lead(self._database, binding_id=client.project_binding_id, slug=slug_of(call.model))
         )
         return require_target(lead, model=call.model)
 
     async def _read(self, query: Callable[[], _Read]) -> _Read:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, query)
-        except Exception as error:
-            logger.exception("The catalogue could not be read")
+        except StoreError as error:
+            logger.warning("The catalogue could not be read", exc_info=True)
             raise CatalogueUnavailable from error
 
     async def _carry(self, call: Call, target: Target, entry: Started) -> Answer:

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
-from sqlalchemy.exc import DataError, IntegrityError
 
 from steelyard.hall.errors import SteelyardError
+from steelyard.hub.db.errors import ConstraintViolated
 from steelyard.hub.db.tables import (
     deployments,
     embedding_identities,
@@ -128,7 +128,7 @@ def commit(database: Database, entries: Sequence[Entry]) -> None:
 
 def is_about_a_row(error: BaseException) -> bool:
     """Tell whether *error* of `commit` lies in one entry, so that the others could be committed without it."""
-    return isinstance(error, IntegrityError | DataError | RowGone)
+    return isinstance(error, ConstraintViolated | RowGone)
 
 
 def _start(connection: Connection, entries: list[Started], now: datetime) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from steelyard.hub.gateway.domain.answers import Answer
 
-ON_OVERLONG = ("refuses", "reports", "truncates")
 # What a tokenizer adds at the ends of a text; some servers count these tokens and some do not.
 _ADDED_TOKENS = 8
 # How servers say that a text is too long: text-embeddings-inference (413, "must have less than 512 tokens"), vLLM and

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from steelyard.hall.texts import shorten
 from steelyard.hub.gateway.domain.errors import CallerForbidden, ModelNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from uuid import UUID
 
+    from steelyard.hub.principal import Principal
+
 CAPABILITY = "rag.embedding@1"
-
-
-class Caller(Protocol):
-    """Who calls, as the credential says; the client and its binding are None unless the role is `client`."""
-
-    @property
-    def role(self) -> str:
-        """Such as `client`."""
-
-    @property
-    def credential_id(self) -> UUID:
-        """Which credential was sent."""
-
-    @property
-    def service_client_id(self) -> UUID | None:
-        """Whose it is."""
-
-    @property
-    def project_binding_id(self) -> UUID | None:
-        """The client's one binding."""
-
-    @property
-    def capabilities(self) -> Collection[str]:
-        """What the client may use."""
+_SLUG = re.compile(r"[a-z0-9.-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +80,7 @@ class Target:
     deployment: Deployment
 
 
-def require_client(caller: Caller) -> Client:
+def require_client(caller: Principal) -> Client:
     """Return the client that calls; raises CallerForbidden for other roles and without the capability."""
     if caller.role != "client" or caller.service_client_id is None or caller.project_binding_id is None:
         raise CallerForbidden(f"The embedding gateway takes a service client's credential, and this one's role is "
@@ -113,6 +92,11 @@ def require_client(caller: Caller) -> Client:
         service_client_id=caller.service_client_id,
         project_binding_id=caller.project_binding_id,
     )
+
+
+def slug_of(model: str) -> str:
+    """Return *model* where a route could have this slug; else an empty text, which none has."""
+    return model if _SLUG.fullmatch(model) else ""
 
 
 def require_target(lead: Lead | None, *, model: str) -> Target:
