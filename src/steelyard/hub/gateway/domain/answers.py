@@ -12,6 +12,7 @@ import math
 import sys
 from array import array
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from steelyard.hub.gateway.domain.errors import BadAnswer, NotFinite, WrongDimension
 
@@ -20,7 +21,7 @@ _NUMBERS = {int, float}
 # A number takes at most 24 characters and a comma; base64 takes less. The rest of an item and of the answer is small.
 _NUMBER_BYTES, _ITEM_BYTES, _FRAME_BYTES = 26, 512, 65_536
 
-Vector = array[float]  # Of float32, in the machine's byte order.
+Vector: TypeAlias = "array[float]"  # Of float32, in the machine's byte order.
 
 
 @dataclass(frozen=True)
