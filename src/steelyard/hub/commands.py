@@ -66,5 +66,5 @@ def serve(*, upgrade: bool, **flags: str | None) -> None:
         from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.
         from steelyard.hub.startup import open_database  # noqa: PLC0415
 
-        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade))
+        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade), environ=os.environ)
     sys.exit(code)
