@@ -23,13 +23,18 @@ from steelyard.web.errors import RequestRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.hall.settings import SettingsTable
+
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def settings() -> str:
-    """Return the table of settings."""
-    rows = [(f"`{s.variable}`", f"`{s.flag}`" if s.has_flag else "none", s.shown_default, s.meaning) for s in SETTINGS]
+def settings(table: SettingsTable) -> str:
+    """Return the table of a room's settings."""
+    rows = [
+        (f"`{variable}`", f"`{s.flag}`" if s.has_flag else "none", s.shown_default, s.meaning)
+        for variable, s in table.by_variable.items()
+    ]
     return _table(("variable", "flag", "default", "meaning"), rows)
 
 
@@ -66,7 +71,7 @@ def weights() -> str:
     return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
-PARTS = {"settings": settings, "errors": errors, "metrics": metrics, "weights": weights}
+PARTS = {"settings": lambda: settings(SETTINGS), "errors": errors, "metrics": metrics, "weights": weights}
 
 
 def main() -> None:

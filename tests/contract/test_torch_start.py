@@ -18,8 +18,9 @@ from tests.hub_cache import put_into_cache
 
 from steelyard.decide.domain.direct import score_direct
 from steelyard.decide.engines import torch_loading, torch_reading
-from steelyard.decide.settings import BadSetting, load_settings
+from steelyard.decide.settings import load_settings
 from steelyard.decide.startup import WARM_UP_ROW, StartRefused, start_engine
+from steelyard.hall.settings import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -51,7 +51,7 @@ def assert_one_sentence(code: int, stderr: str, name: str) -> None:
 
 
 def test_every_setting_has_a_refusal_here() -> None:
-    assert {setting.variable for setting in SETTINGS} <= set(REFUSED)
+    assert set(SETTINGS.by_variable) <= set(REFUSED)
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, values[-1]) for name, values in REFUSED.items()])
@@ -102,7 +102,7 @@ def test_the_token_has_no_flag() -> None:
 def test_every_setting_but_the_token_has_a_flag_of_its_name() -> None:
     finished = subprocess.run([*SEMIF_SERVE, "--help"], capture_output=True, text=True, check=True, timeout=WAIT_S)
     shown = set(re.findall(r"^  (--[a-z-]+) ", finished.stdout, re.MULTILINE))
-    named = {"--" + setting.variable.removeprefix("SEMIF_").lower().replace("_", "-") for setting in SETTINGS}
+    named = {"--" + name.removeprefix("SEMIF_").lower().replace("_", "-") for name in SETTINGS.by_variable}
     assert shown - {"--help"} == named - {"--api-token"} | {"--host", "--port"}
 
 

@@ -187,7 +187,7 @@ def test_an_interrupted_pull_says_that_it_can_go_on(tmp_path: Path, environ: dic
         assert process.stderr is not None
         rest = process.stderr.read()
         assert process.wait(timeout=60) == 130
-    assert rest.strip().splitlines()[-1].startswith("Error: Interrupted: run the same command again")
+    assert rest.strip().splitlines()[-1].startswith("Interrupted: run the same command again")
     assert "Traceback" not in rest
 
 

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.decide import commands, server
-from steelyard.decide.settings import SETTINGS, BadSetting, load_settings
+from steelyard.decide.server import EXIT_POISONED
+from steelyard.decide.settings import SETTINGS, load_settings
+from steelyard.hall.settings import BadSetting
+from steelyard.shell.refusals import EXIT_REFUSED
+from steelyard.web.process import ANSWER_TIMEOUT_S
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -64,8 +67,8 @@ def example_lines() -> list[str]:
 def test_a_refusal_stays_down_and_a_dead_engine_is_started_again():
     spared = {int(code) for code in unit()["RestartPreventExitStatus"][0].split()}
     assert unit()["Restart"] == ["on-failure"]
-    assert commands._EXIT_REFUSED in spared  # The number that the command line ends with.
-    assert server.EXIT_POISONED not in spared
+    assert EXIT_REFUSED in spared  # The number that the command line ends with.
+    assert EXIT_POISONED not in spared
 
 
 def test_a_server_that_dies_again_and_again_is_given_up():
@@ -76,7 +79,7 @@ def test_a_server_that_dies_again_and_again_is_given_up():
 def test_a_stop_drains_with_one_signal_and_leaves_time_to_read_the_answers():
     assert getattr(signal, unit()["KillSignal"][0]) in {signal.SIGTERM, signal.SIGINT}
     assert unit()["KillMode"] == ["mixed"]
-    assert seconds(unit()["TimeoutStopSec"][0]) > 2 * server._ANSWER_TIMEOUT_S  # It is no setting.
+    assert seconds(unit()["TimeoutStopSec"][0]) > 2 * ANSWER_TIMEOUT_S  # It is no setting.
 
 
 def test_the_unit_and_the_container_start_a_command_that_exists():
@@ -135,7 +138,7 @@ def test_the_example_shows_every_setting_with_a_value_that_is_taken(tmp_path):
     table = tmp_path / "calibration.json"
     table.write_text('{"tickets": 1.5}', encoding="utf-8")
     load_settings({**shown, "SEMIF_API_TOKEN": TOKEN, "SEMIF_CALIBRATION": str(table)})
-    served = {setting.variable for setting in SETTINGS} - {"SEMIF_FAKE_SECONDS"}
+    served = set(SETTINGS.by_variable) - {"SEMIF_FAKE_SECONDS"}
     assert {name for name in shown if name.startswith("SEMIF_")} == served
 
 

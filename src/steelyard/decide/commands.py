@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 import os
 import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,23 +18,23 @@ from steelyard.decide.acceptance.run import run as run_acceptance
 from steelyard.decide.batch import MODES, BatchLimits, BatchRefused, count_rows, score_file
 from steelyard.decide.model_thread import ModelThread
 from steelyard.decide.server import serve as serve_engine
-from steelyard.decide.settings import SETTINGS, BadSetting, load_settings
+from steelyard.decide.settings import SETTINGS, load_settings
 from steelyard.decide.startup import StartRefused, start_engine, warm_up
+from steelyard.hall.settings import BadSetting
+from steelyard.shell.flags import host_and_port_flags, setting_flags
+from steelyard.shell.logs import log_to_stderr
+from steelyard.shell.progress import advance, progress_bar
+from steelyard.shell.refusals import EXIT_REFUSED, refusals_as_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from click._termui_impl import ProgressBar
+    from collections.abc import Iterator
 
     from steelyard.decide.domain.ports import Engine
     from steelyard.decide.settings import Settings
 
-logger = logging.getLogger("steelyard.decide")
-Command = TypeVar("Command", bound="Callable[..., Any]")
-_EXIT_REFUSED = 2
 _EXIT_ERROR_RECORDS = 1
 _EXIT_CHECK_FAILED = 1
-_EXIT_INTERRUPTED = 130
+_CHATTY = ("uvicorn", "matplotlib")
 # What a batch run reads of the settings; the others are about serving.
 _SCORING_SETTINGS = (
     "model",
@@ -50,18 +50,11 @@ _SCORING_SETTINGS = (
 )
 # A report says nothing of this machine's folders.
 _REPORTED_SETTINGS = tuple(name for name in _SCORING_SETTINGS if name != "models_dir")
-
-
-def _setting_flags(names: tuple[str, ...]) -> Callable[[Command], Command]:
-    """Add one flag per setting. A flag's text is checked by the setting's own rule, so click takes any."""
-
-    def decorate(command: Command) -> Command:
-        for setting in reversed([setting for setting in SETTINGS if setting.has_flag and setting.name in names]):
-            text = f"{setting.meaning}  [{setting.variable}; default: {setting.shown_default}]"
-            command = click.option(setting.flag, setting.name, default=None, metavar="TEXT", help=text)(command)
-        return command
-
-    return decorate
+_refusals = functools.partial(
+    refusals_as_sentences,
+    dict.fromkeys((BadSetting, StartRefused, BatchRefused, AcceptanceRefused), EXIT_REFUSED),
+    when_interrupted="run the same command again; a batch goes on where it stopped.",
+)
 
 
 @click.group()
@@ -70,9 +63,8 @@ def decide() -> None:
 
 
 @decide.command()
-@_setting_flags(tuple(setting.name for setting in SETTINGS))
-@click.option("--host", default=None, help="Host to listen on; wins over --bind.")
-@click.option("--port", default=None, help="Port to listen on; wins over --bind.")
+@setting_flags(SETTINGS)
+@host_and_port_flags
 def serve(**flags: str | None) -> None:
     """Serve decisions over HTTP.
 
@@ -83,8 +75,8 @@ def serve(**flags: str | None) -> None:
     Try it without a model: SEMIF_API_TOKEN=$(openssl rand -hex 32) steelyard decide serve --model fake
     """
     _tame_libraries()
-    _log_to_stderr()
-    with _refusals_as_sentences():
+    log_to_stderr(only_warnings_of=_CHATTY)
+    with _refusals():
         settings = load_settings(os.environ, flags=flags)
         code = serve_engine(settings, _start(settings))
     sys.exit(code)
@@ -102,7 +94,7 @@ def serve(**flags: str | None) -> None:
     "--output", "output_path", type=click.Path(path_type=Path), required=True, help="JSON lines, one result or error "
     "record for each row, in order. An output that was cut off is gone on with.",
 )  # fmt: skip
-@_setting_flags(_SCORING_SETTINGS)
+@setting_flags(SETTINGS, names=_SCORING_SETTINGS)
 def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -> None:
     """Score a file of rows.
 
@@ -111,11 +103,11 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
     every row was scored, 1 if some became error records, 2 if the run was refused, 130 if it was interrupted.
     """
     _tame_libraries()
-    _log_to_stderr()
-    with _refusals_as_sentences():
+    log_to_stderr(only_warnings_of=_CHATTY)
+    with _refusals():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
         total = count_rows(input_path)
-        with _model_thread(settings) as thread, _bar("Scoring", total) as bar:
+        with _model_thread(settings) as thread, progress_bar("Scoring", length=total) as bar:
             failed = score_file(
                 input_path, output_path, mode=mode, thread=thread, limits=_limits(settings), on_rows=bar.update
             )
@@ -138,7 +130,7 @@ def score(mode: str, input_path: Path, output_path: Path, **flags: str | None) -
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=3), default=3, show_default=True, help="Calls that are timed.")
 @click.option("--no-plot", is_flag=True, help="Draw no picture; it needs the extra `plots`.")
-@_setting_flags(_SCORING_SETTINGS)
+@setting_flags(SETTINGS, names=_SCORING_SETTINGS)
 def accept(
     rows_path: Path, reference_path: Path, folder: Path, repeats: int, *, no_plot: bool, **flags: str | None
 ) -> None:
@@ -148,16 +140,16 @@ def accept(
     no check failed, 1 if one did, 2 if the run was refused, 130 if it was interrupted.
     """
     _tame_libraries()
-    _log_to_stderr()
-    with _refusals_as_sentences():
+    log_to_stderr(only_warnings_of=_CHATTY)
+    with _refusals():
         settings = load_settings(os.environ, flags=flags, needs_token=False)
         task = prepare(
             rows_path, reference_path, folder, limits=_limits(settings), repeats=repeats, is_plotted=not no_plot
         )
-        with _model_thread(settings) as thread, _bar("Accepting", task.units) as bar:
+        with _model_thread(settings) as thread, progress_bar("Accepting", length=task.units) as bar:
             outcome = run_acceptance(
                 task, thread=thread, settings={name: getattr(settings, name) for name in _REPORTED_SETTINGS},
-                on_progress=lambda what, units: _advance(bar, what, units),
+                on_progress=lambda what, units: advance(bar, what, units),
             )  # fmt: skip
     for check in outcome.checks:
         click.echo(f"{check.name + ':':<23}{check.verdict}: {check.summary}")
@@ -179,21 +171,6 @@ def _limits(settings: Settings) -> BatchLimits:
     return BatchLimits(max_tokens=settings.max_tokens, max_decisions=settings.max_decisions)
 
 
-def _bar(label: str, length: int) -> ProgressBar[int]:
-    """Return a progress bar on stderr whose last words are what runs now, where that is known."""
-    return click.progressbar(
-        length=length, label=label, file=sys.stderr, show_pos=True, item_show_func=lambda item: item and str(item)
-    )
-
-
-def _advance(bar: ProgressBar[int], what: str, units: int) -> None:
-    is_new = str(bar.current_item) != what
-    bar.update(units, what)  # type: ignore[arg-type]  # The item is only shown.
-    bar.render_progress()  # Work that just began has done nothing yet, and is shown all the same.
-    if is_new and not sys.stderr.isatty():  # A log shows no bar, but each piece of work as it begins.
-        logger.info("Now: %s", what)
-
-
 def _start(settings: Settings) -> Engine:
     """Start the engine. Meanwhile Ctrl-C ends the process at once.
 
@@ -211,21 +188,3 @@ def _tame_libraries() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     if not sys.stderr.isatty():  # A log shows no bar; tqdm, which draws theirs, reads this too when it is imported.
         os.environ["TQDM_DISABLE"] = "1"
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for library in ("uvicorn", "matplotlib"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-
-
-@contextmanager
-def _refusals_as_sentences() -> Iterator[None]:
-    try:
-        yield
-    except (BadSetting, StartRefused, BatchRefused, AcceptanceRefused) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(_EXIT_REFUSED)
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted: run the same command again; a batch goes on where it stopped.", err=True)
-        sys.exit(_EXIT_INTERRUPTED)

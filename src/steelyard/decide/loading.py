@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from steelyard.decide.engines.fake import FakeEngine
 from steelyard.decide.engines.llama_loading import LlamaSource
 from steelyard.decide.engines.llamacpp import LlamaCppEngine
-from steelyard.decide.settings import BadSetting
+from steelyard.hall.settings import BadSetting
 from steelyard.hall.texts import shorten
 from steelyard.models import catalogue, store
 from steelyard.models.catalogue import Kind

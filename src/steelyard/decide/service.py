@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from steelyard.decide.domain.direct import score_direct
@@ -11,10 +9,10 @@ from steelyard.decide.domain.errors import InvalidRequest, OutOfMemory
 from steelyard.decide.domain.plans import answers_of, rows_of
 from steelyard.decide.domain.shared import score_shared
 from steelyard.hall.texts import shorten
-from steelyard.web.errors import ClientGone
+from steelyard.web.departed import result_while_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from steelyard.decide.domain.plans import Plan, Rules
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from steelyard.decide.metrics import Metrics
     from steelyard.decide.model_thread import ModelThread
     from steelyard.web.admission import Permit
+    from steelyard.web.departed import Watch
 
 _DIRECT_PHASES = {"forward": "forward_seconds", "total": "total_seconds"}
 _SHARED_PHASES = {
@@ -34,8 +33,6 @@ _SHARED_PHASES = {
     "total": "total_seconds",
 }
 _Scored = tuple[list["Result"], "Timing"]
-# Called once the work is queued; its awaitable ends when nobody waits for the answer any more.
-Watch = Callable[[], Awaitable[object]]
 
 
 class ScoringService:
@@ -66,11 +63,9 @@ class ScoringService:
         future = self._thread.submit(job)
         future.add_done_callback(self._count_failure)  # Also where nobody waits for the answer any more.
         try:
-            return await _first(asyncio.wrap_future(future), gone)
+            return await result_while_wanted(future, permit=permit, gone=gone)
         except ValueError as error:  # Raised while scoring, so it speaks of the caller's row.
             raise _as_invalid_request(error) from None
-        finally:
-            _settle(future, permit)
 
     def _count_failure(self, future: Future[_Scored]) -> None:
         if not future.cancelled() and isinstance(future.exception(), OutOfMemory):
@@ -95,26 +90,5 @@ class ScoringService:
         return results, timing
 
 
-async def _first(scored: asyncio.Future[_Scored], gone: Watch) -> _Scored:
-    watcher = asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait((scored, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if scored.done():
-            return scored.result()
-        raise ClientGone
-    finally:
-        watcher.cancel()
-        scored.cancel()
-
-
 def _as_invalid_request(error: ValueError) -> InvalidRequest:
     return error if isinstance(error, InvalidRequest) else InvalidRequest(shorten(str(error), limit=200))
-
-
-def _settle(future: Future[_Scored], permit: Permit) -> None:
-    """Drop *future* if it waits. If it runs, the place is held until it ends: one-thread work cannot be stopped."""
-    if future.cancel() or future.done():
-        return
-    permit.keep()
-    loop = asyncio.get_running_loop()
-    future.add_done_callback(lambda _future: loop.call_soon_threadsafe(permit.release))

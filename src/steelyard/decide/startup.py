@@ -10,8 +10,8 @@ from steelyard.decide.domain.prompt import messages_of
 from steelyard.decide.domain.rows import Option, Row
 from steelyard.decide.domain.shared import score_shared
 from steelyard.decide.loading import build_engine
-from steelyard.decide.settings import BadSetting
 from steelyard.hall.errors import SteelyardError
+from steelyard.hall.settings import BadSetting
 from steelyard.hall.texts import shorten
 from steelyard.models.errors import ModelsError
 

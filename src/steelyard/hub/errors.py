@@ -3,7 +3,8 @@
     HubError
     ├── NotAuthorised       the credential's role does not allow this
     ├── UnknownThing        nothing that the caller may know of has this id
-    ├── BrokenRule          what was sent breaks a rule, whatever the hub's state
+    ├── BrokenRule          what was sent breaks a rule
+    │   └── UnknownReference    nothing has an id that was sent
     └── Conflict            what was sent does not fit the hub's present state
         ├── SlugTaken
         ├── VersionConflict
@@ -39,6 +40,12 @@ class BrokenRule(HubError):
     """What was sent breaks a rule."""
 
     code = "INVALID_REQUEST"
+
+
+class UnknownReference(BrokenRule):
+    """Nothing has an id that was sent."""
+
+    code = "UNKNOWN_REFERENCE"
 
 
 class Conflict(HubError):

@@ -19,6 +19,8 @@ from steelyard.models.catalogue import Kind
 from steelyard.models.errors import ModelsError, UnknownWeightsError, WrongWeightsError
 from steelyard.models.progress import LineReport, Report, SilentReport, readable_size
 from steelyard.models.pull import Sources, pull_model
+from steelyard.shell.progress import progress_bar
+from steelyard.shell.refusals import EXIT_FAILED, EXIT_REFUSED, refusals_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,32 +42,11 @@ _models_dir_option = click.option(
 )
 
 
-class _Failure(click.ClickException):
-    """One sentence on stderr."""
-
-    exit_code = 1
-
-
-class _WrongUse(_Failure):
-    exit_code = 2
-
-
-class _Interruption(_Failure):
-    exit_code = 130
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn our errors into a sentence and an exit code: the one table of these commands."""
-    try:
-        yield
-    except UnknownWeightsError as error:
-        raise _WrongUse(str(error)) from error
-    except SteelyardError as error:
-        raise _Failure(str(error)) from error
-    except KeyboardInterrupt:
-        message = "Interrupted: run the same command again, and it goes on where this one stopped."
-        raise _Interruption(message) from None
+_refusals = functools.partial(
+    refusals_as_sentences,
+    {UnknownWeightsError: EXIT_REFUSED, SteelyardError: EXIT_FAILED},
+    when_interrupted="run the same command again, and it goes on where this one stopped.",
+)
 
 
 class _BarReport:
@@ -76,7 +57,7 @@ class _BarReport:
 
     @contextmanager
     def track(self, label: str, *, total_bytes: int) -> Iterator[Callable[[int], object]]:
-        with click.progressbar(length=total_bytes, label=label, file=sys.stderr) as bar:
+        with progress_bar(label, length=total_bytes, shows_count=False) as bar:
             yield bar.update
 
 
@@ -206,7 +187,7 @@ def verify_command(*, names: tuple[str, ...], chosen_dir: Path | None) -> None:
             _to_stderr(f"No weights are in {directory}, so there is nothing to verify.")
         verdicts = [_is_official(model, directory) for model in chosen]
     if not all(verdicts):
-        raise click.exceptions.Exit(_Failure.exit_code)
+        sys.exit(EXIT_FAILED)
 
 
 def _present(directory: Path) -> list[Model]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from starlette.responses import Response
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import Receive, Scope, Send
+
+    from steelyard.web.errors import RequestRefused
 
 
 class JSONAnswer(Response):
@@ -28,6 +30,16 @@ class ErrorAnswer(JSONAnswer):
 
     def __init__(self, *, status: int, code: str, message: str, headers: Mapping[str, str]) -> None:
         super().__init__({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
+
+    @classmethod
+    def of(cls, refusal: RequestRefused) -> Self:
+        """Return the answer to *refusal*, which knows its own status."""
+        return cls(status=refusal.status, code=refusal.code, message=str(refusal), headers=refusal.headers)
+
+
+def envelope(code: str, message: str) -> tuple[bytes, str]:
+    """Return an error in the envelope as ASCII bytes with their content type, for answers that no application gives."""
+    return json.dumps({"error": {"code": code, "message": message}}).encode("ascii"), JSONAnswer.media_type
 
 
 class NoAnswer(Response):

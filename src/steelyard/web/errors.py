@@ -16,6 +16,7 @@ Each knows its own status: these are errors of HTTP itself, not of a domain.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from steelyard.hall.errors import SteelyardError
@@ -28,7 +29,7 @@ class RequestRefused(SteelyardError):
     """The request was refused."""
 
     status: ClassVar[int] = 400
-    headers: ClassVar[Mapping[str, str]] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class Unauthorized(RequestRefused):
@@ -36,7 +37,7 @@ class Unauthorized(RequestRefused):
 
     code = "unauthorized"
     status = 401
-    headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": "Bearer"}
+    headers: Mapping[str, str] = MappingProxyType({"WWW-Authenticate": "Bearer"})
 
 
 class NotFound(RequestRefused):
@@ -86,7 +87,7 @@ class Busy(RequestRefused):
 
     code = "busy"
     status = 429
-    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
+    headers: Mapping[str, str] = MappingProxyType({"Retry-After": "1"})
 
 
 class NotReady(RequestRefused):

@@ -1,64 +1,77 @@
-"""The outermost layer of a service: a request id, the bearer token, the count and one log line per request."""
+"""The outermost layer of a service: a request id, the guard, the count and one log line per request."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from steelyard.hall.texts import shorten
-from steelyard.web.answers import ErrorAnswer
-from steelyard.web.auth import check_bearer
-from steelyard.web.errors import Unauthorized
+from steelyard.web.errors import RequestRefused
 from steelyard.web.exchange import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 logger = logging.getLogger("steelyard.web")
+# Raises RequestRefused where a request may not pass, and nothing else; it may put who asks into scope["state"].
+Guard = Callable[["Scope"], Awaitable[None]]
+# From a refusal, and the scope of what was asked, to the answer in the service's own error shape.
+Answer = Callable[[RequestRefused, "Scope"], "Response"]
+# Names a request's path for the log and the metrics. It is asked after the answer, so that it can read what the router
+# left in the scope, and gives one of few names: `other` where a path is not known.
+Label = Callable[["Scope"], str]
 
 
 class Gate:
-    """Lets a request through to *app* if it carries *token* or is one of *open_routes* (pairs of method and path).
+    """Lets a request through to *app* if *guard* does not refuse it; *answer* answers the guard's refusals.
 
-    *on_answer* hears the path, `other` where it is not in *known_paths*, and the status of every answer.
+    The application finds the request's id, which the answer has as x-request-id, in scope["state"]["request_id"].
+    *on_answer* hears the label and the status of every answer.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        token: str,
-        open_routes: Collection[tuple[str, str]],
-        known_paths: Collection[str],
+        guard: Guard,
+        answer: Answer,
+        label: Label,
         on_answer: Callable[[str, int], object],
     ) -> None:
         self._app = app
-        self._token = token
-        self._open_routes = open_routes
-        self._known_paths = known_paths
+        self._guard = guard
+        self._answer = answer
+        self._label = label
         self._on_answer = on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; this is the only kind of scope that the server is run with."""
         started = time.monotonic()
         exchange = Exchange(scope, receive, send)
+        scope.setdefault("state", {})["request_id"] = exchange.request_id
         try:
             await self._serve(scope, exchange)
         finally:
-            path = scope["path"] if scope["path"] in self._known_paths else "other"
+            path = self._label(scope)
             self._on_answer(path, exchange.status)
             ms = (time.monotonic() - started) * 1000
             method = shorten(scope["method"], limit=16)  # A caller may send any word, however long.
             logger.info("%s %s %s %d %.1f ms", exchange.request_id, method, path, exchange.status, ms)
 
     async def _serve(self, scope: Scope, exchange: Exchange) -> None:
+        app = self._app
         try:
-            if (scope["method"], scope["path"]) not in self._open_routes:
-                check_bearer(scope, token=self._token)
-            await self._app(scope, exchange.receive, exchange.send)
-        except Unauthorized as error:
-            answer = ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
-            await answer(scope, exchange.receive, exchange.send)
+            await self._guard(scope)
+        except RequestRefused as refusal:
+            app = self._answer(refusal, scope)
+        await app(scope, exchange.receive, exchange.send)
+
+
+def label_of_paths(paths: Collection[str]) -> Label:
+    """Return the label of a service whose paths hold no ids: a known path is its own name."""
+    return lambda scope: scope["path"] if scope["path"] in paths else "other"

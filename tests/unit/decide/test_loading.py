@@ -12,7 +12,8 @@ from steelyard.decide.engines import semif, torch_engine
 from steelyard.decide.engines.llama_loading import LlamaSource
 from steelyard.decide.engines.torch_loading import TorchSource
 from steelyard.decide.loading import build_engine
-from steelyard.decide.settings import DEFAULT_REVISION, BadSetting, load_settings
+from steelyard.decide.settings import DEFAULT_REVISION, load_settings
+from steelyard.hall.settings import BadSetting
 from steelyard.models.errors import ModelsError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.decide.settings import SETTINGS, Address, BadSetting, Settings, load_settings
+from steelyard.decide.settings import SETTINGS, Settings, load_settings
+from steelyard.hall.settings import Address, BadSetting
 
 TOKEN = "0123456789abcdef0123456789ABCDEF"
 POSITIVE = ("SEMIF_VRAM_CAP_GIB", "SEMIF_BODY_TIMEOUT_S")
@@ -73,7 +74,7 @@ def test_a_bad_token_is_refused_and_not_quoted(token):
 
 
 def test_the_token_has_no_flag():
-    assert not next(setting for setting in SETTINGS if setting.variable == "SEMIF_API_TOKEN").has_flag
+    assert not SETTINGS.by_variable["SEMIF_API_TOKEN"].has_flag
 
 
 @pytest.mark.parametrize("variable", INTEGERS)
@@ -284,26 +285,27 @@ def test_a_calibration_file_that_is_not_there_refuses_the_start(tmp_path):
 
 
 def test_every_setting_has_a_variable_a_flag_and_a_meaning():
-    assert {setting.variable for setting in SETTINGS} >= {
+    assert set(SETTINGS.by_variable) >= {
         "SEMIF_API_TOKEN", "SEMIF_MODEL", "SEMIF_REVISION", "SEMIF_ENGINE", "SEMIF_DEVICE", "SEMIF_BIND",
         *INTEGERS, *POSITIVE, "SEMIF_CALIBRATION",
     }  # fmt: skip
-    for setting in SETTINGS:
-        assert setting.flag == "--" + field_of(setting.variable).replace("_", "-")
+    for variable, setting in SETTINGS.by_variable.items():
+        assert setting.flag == "--" + field_of(variable).replace("_", "-")
         assert setting.meaning.endswith(".")
 
 
 def test_a_shown_default_is_the_default():
-    for setting in SETTINGS:
+    for setting in SETTINGS.settings:
         if setting.default is not None and setting.default != {}:
             assert setting.parse(setting.shown_default) == setting.default
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.variable)
-def test_an_empty_value_is_a_bad_one_for_every_setting(setting):
-    assert refusal(**{setting.variable: ""}).startswith(f"{setting.variable} must ")
+@pytest.mark.parametrize("variable", SETTINGS.by_variable)
+def test_an_empty_value_is_a_bad_one_for_every_setting(variable):
+    setting = SETTINGS.by_variable[variable]
+    assert refusal(**{variable: ""}).startswith(f"{variable} must ")
     if setting.has_flag:
-        assert refusal({setting.name: ""}).startswith(f"{setting.flag} ({setting.variable}) must ")
+        assert refusal({setting.name: ""}).startswith(f"{setting.flag} ({variable}) must ")
 
 
 @pytest.mark.parametrize("text", ["0", "513", "100000", "2147483647", "-1", "", "two"])

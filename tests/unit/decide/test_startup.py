@@ -8,8 +8,9 @@ from tests.unit.decide.makers import PieceTokenizer, ScriptedEngine
 from steelyard.decide import startup
 from steelyard.decide.domain.errors import OutOfMemory
 from steelyard.decide.engines.fake import FakeEngine
-from steelyard.decide.settings import BadSetting, load_settings
+from steelyard.decide.settings import load_settings
 from steelyard.decide.startup import StartRefused, check_agreement, start_engine, warm_up
+from steelyard.hall.settings import BadSetting
 from steelyard.models.errors import ModelsError
 
 

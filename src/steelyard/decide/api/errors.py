@@ -21,6 +21,6 @@ STATUS_OF: Mapping[type[DecideError], int] = {
 def answer_for(error: Exception) -> ErrorAnswer:
     """Return the answer for *error*; what the table does not know is a failed scoring."""
     if isinstance(error, RequestRefused):
-        return ErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
+        return ErrorAnswer.of(error)
     known = error if isinstance(error, DecideError) else ScoringFailed()
     return ErrorAnswer(status=STATUS_OF[type(known)], code=known.code, message=str(known), headers={})

@@ -14,20 +14,21 @@ from steelyard.decide.domain.plans import plan_decide, plan_shared
 from steelyard.decide.domain.prompt import SEMIF_COMMIT
 from steelyard.web.answers import JSONAnswer, NoAnswer
 from steelyard.web.bodies import read_json
+from steelyard.web.departed import until_gone
 from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
-    from starlette.types import Receive
 
     from steelyard.decide.domain.plans import Plan
     from steelyard.decide.metrics import Metrics
     from steelyard.decide.model_thread import ModelThread
-    from steelyard.decide.service import ScoringService, Watch
+    from steelyard.decide.service import ScoringService
     from steelyard.decide.settings import Settings
     from steelyard.web.admission import Admission, Permit
+    from steelyard.web.departed import Watch
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -121,12 +122,7 @@ class DecideApi:
                 limit=self._settings.max_body_bytes,
                 timeout_s=self._settings.body_timeout_s,
             )
-            return JSONAnswer(await score(plan_of(body), permit, lambda: _until_gone(request.receive)))
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+            return JSONAnswer(await score(plan_of(body), permit, lambda: until_gone(request.receive)))
 
 
 async def answer_exception(_request: Request, error: Exception) -> Response:

@@ -1,0 +1,86 @@
+"""The catalogue's rows. Every function works inside the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Table, select, update
+from sqlalchemy.exc import IntegrityError
+
+from steelyard.hub.catalog import domain
+from steelyard.hub.db import tables
+from steelyard.hub.errors import SlugTaken, UnknownReference, UnknownThing, VersionConflict
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from sqlalchemy import Connection
+
+_TABLE_OF: dict[type[Any], Table] = {
+    domain.Project: tables.projects,
+    domain.ProjectBinding: tables.project_bindings,
+    domain.ServiceClient: tables.service_clients,
+    domain.Artifact: tables.artifacts,
+    domain.Runtime: tables.runtimes,
+    domain.EmbeddingIdentity: tables.embedding_identities,
+    domain.Deployment: tables.deployments,
+    domain.Route: tables.routes,
+}
+T = TypeVar("T", bound=domain.Thing)
+Versioned = TypeVar("Versioned", domain.ProjectBinding, domain.ServiceClient, domain.Deployment, domain.Route)
+
+
+def insert(connection: Connection, thing: T) -> T:
+    """Add *thing*; raises SlugTaken where its unique name is taken."""
+    try:
+        with connection.begin_nested():
+            connection.execute(_TABLE_OF[type(thing)].insert().values(**vars(thing)))
+    except IntegrityError as error:
+        raise SlugTaken from error
+    return thing
+
+
+def get(connection: Connection, kind: type[T], thing_id: UUID, *, lock: bool = False) -> T:
+    """Return the thing with this id, its row locked where asked; raises UnknownThing."""
+    table = _TABLE_OF[kind]
+    query = select(table).where(table.c.id == thing_id)
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    if row is None:
+        raise UnknownThing(f"No {kind.__name__} has the id {thing_id}")
+    return kind(**row._mapping)
+
+
+def refer(connection: Connection, kind: type[T], thing_id: UUID, *, lock: bool = False) -> T:
+    """Return the thing that another one names; raises UnknownReference."""
+    try:
+        return get(connection, kind, thing_id, lock=lock)
+    except UnknownThing as error:
+        raise UnknownReference(str(error)) from error
+
+
+def find(connection: Connection, kind: type[T], **where: object) -> list[T]:
+    """Return every thing whose columns have these values, in the order in which they were made."""
+    table = _TABLE_OF[kind]
+    query = select(table).filter_by(**where).order_by(table.c.created_at, table.c.id)
+    return [kind(**row._mapping) for row in connection.execute(query)]
+
+
+def page(connection: Connection, kind: type[T], *, limit: int, offset: int, **where: object) -> list[T]:
+    """Return *limit* things after *offset*, newest first, and one more where there is one."""
+    table = _TABLE_OF[kind]
+    query = select(table).filter_by(**where).order_by(table.c.created_at.desc(), table.c.id.desc())
+    rows = connection.execute(query.limit(limit + 1).offset(offset))
+    return [kind(**row._mapping) for row in rows]
+
+
+def change(connection: Connection, thing: Versioned, *, expected_version: int, **changes: object) -> Versioned:
+    """Write *changes* and count the version up; raises VersionConflict unless it was *expected_version*."""
+    table = _TABLE_OF[type(thing)]
+    statement = (
+        update(table)
+        .where(table.c.id == thing.id, table.c.version == expected_version)
+        .values(**changes, version=expected_version + 1)
+    )
+    if connection.execute(statement).rowcount == 0:
+        raise VersionConflict(current_version=get(connection, type(thing), thing.id).version)
+    return get(connection, type(thing), thing.id)

@@ -1,0 +1,44 @@
+"""Types of fields that requests share. Each keeps out what a database or a log could not hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+_LARGEST_INTEGER = 2**31 - 1
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("holds a control character")
+    return text
+
+
+def _without_nul(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("holds a NUL character, which PostgreSQL cannot store")
+    return text
+
+
+Slug = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"),
+    Field(description="1 to 64 of a-z, 0-9, dot and hyphen; neither first nor last is a dot or hyphen."),
+]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable)]
+Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(_without_nul)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="Lowercase SHA-256.")]
+Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
+
+
+class Body(BaseModel):
+    """A request's body: unknown fields are refused, since a mistyped one would be lost in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Expected(Body):
+    """A change to a thing as the caller last saw it."""
+
+    expected_version: Version = Field(description="The thing's version as last read; another is a 409.", examples=[1])
