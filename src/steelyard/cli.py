@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from steelyard.decide.commands import decide, serve
+from steelyard.embed.commands import embed
 from steelyard.models.commands import models
 
 
@@ -18,5 +19,6 @@ def main() -> None:
 
 
 main.add_command(decide)
+main.add_command(embed)
 main.add_command(models)
 semif_serve = serve

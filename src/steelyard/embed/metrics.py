@@ -53,8 +53,8 @@ class Metrics:
         )
         self._seconds = Histogram(
             "steelyard_embed_seconds",
-            "Seconds by phase: `tokenize`, `wait` (for the model), `model` (one batch), `render`, and `total`, a request "
-            "from its body to its answer.",
+            "Seconds by phase: `tokenize`, `wait` (for the model), `model` (one batch), `render`, and `total`, from a "
+            "request's body to its answer.",
             ["phase"],
             registry=registry,
             buckets=_SECONDS_BUCKETS,

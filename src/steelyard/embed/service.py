@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -16,19 +15,18 @@ from typing import TYPE_CHECKING, TypeVar
 from steelyard.embed.domain.answers import Usage, answer_text
 from steelyard.embed.domain.errors import EmbedError, InvalidRequest
 from steelyard.embed.domain.requests import refuse_too_long, too_long
-from steelyard.web.errors import ClientGone
+from steelyard.web.departed import while_wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from steelyard.embed.domain.ports import Tokens, Vector
     from steelyard.embed.domain.requests import EmbedRequest, Rules
     from steelyard.embed.metrics import Metrics
     from steelyard.embed.worker import Worker
+    from steelyard.web.departed import Watch
 
 T = TypeVar("T")
-# Its awaitable ends when nobody waits for the answer any more.
-Watch = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -55,20 +53,12 @@ class EmbeddingService:
         What still waits, for a thread or the model, when the client leaves is never done.
         """
         started = time.monotonic()
-        work = asyncio.ensure_future(self._embed(request))
-        watcher = asyncio.ensure_future(gone())
         try:
-            await asyncio.wait((work, watcher), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientGone
-            answer = work.result()
+            answer = await while_wanted(asyncio.ensure_future(self._embed(request)), gone=gone)
         except EmbedError as error:
             if not isinstance(error, InvalidRequest):
                 self._metrics.count_failure(error.code)
             raise
-        finally:
-            watcher.cancel()
-            work.cancel()
         self._metrics.count_phase("total", time.monotonic() - started)
         return answer
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.embed.domain.answers import check_finite
-from steelyard.embed.domain.errors import EmbedError, EmbeddingFailed, OutOfMemory, is_out_of_memory
+from steelyard.embed.domain.errors import EmbeddingFailed, EmbedError, OutOfMemory, is_out_of_memory
 from steelyard.embed.domain.queue import Job, Queue
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Worker:
         try:
             check_finite(vector)
         except EmbeddingFailed as error:
-            logger.error("A vector was not finite")
+            logger.error("A vector was not finite")  # noqa: TRY400  # The trace would tell nothing more.
             place.job.fail(error)
         else:
             place.job.put(place.row, vector)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, cast
+from typing import cast
 
 _LARGEST_DIMENSION = 65_536
 _LARGEST_LENGTH = 1_048_576
@@ -36,8 +36,8 @@ def identity_from(values: object, *, model: str) -> Identity:
 
     Keys: `dimension`, `pooling`, `max_tokens`, `output`; `normalised` (true) and `dtype` ("unknown") may be absent.
     """
-    if not isinstance(values, dict):
-        raise ValueError("must be a JSON object")
+    _check(isinstance(values, dict), "be a JSON object")
+    values = cast("dict[str, object]", values)
     known = {"dimension", "pooling", "max_tokens", "output", "normalised", "dtype", "sha256"}
     if strange := sorted(set(values) - known):
         raise ValueError(f"has an unknown key {strange[0]!r}; the keys are {', '.join(sorted(known))}")
@@ -55,32 +55,37 @@ def identity_from(values: object, *, model: str) -> Identity:
 def digests_from(values: object) -> dict[str, str]:
     """Return the pinned SHA-256 by file name from *values*' key `sha256`, empty where it is absent."""
     pins = cast("dict[str, object]", values).get("sha256", {})
-    if not isinstance(pins, dict) or not all(isinstance(pin, str) and len(pin) == 64 for pin in pins.values()):
-        raise ValueError("must give `sha256` as an object from file name to 64 hexadecimal digits")
-    return {str(name): str(pin).lower() for name, pin in pins.items()}
+    is_right = isinstance(pins, dict) and all(isinstance(pin, str) and len(pin) == 64 for pin in pins.values())
+    _check(is_right, "give `sha256` as an object from file name to 64 hexadecimal digits")
+    return {str(name): str(pin).lower() for name, pin in cast("dict[str, object]", pins).items()}
+
+
+def _check(holds: bool, duty: str) -> None:
+    """Raise ValueError, which says what the description must do, unless it does."""
+    if not holds:
+        raise ValueError(f"must {duty}")
 
 
 def _count(values: dict[str, object], key: str, *, limit: int) -> int:
     value = values.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
-        raise ValueError(f"must give `{key}` as an integer from 1 to {limit}")
-    return value
+    _check(
+        isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= limit,
+        f"give `{key}` as an integer from 1 to {limit}",
+    )
+    return cast("int", value)
 
 
 def _pooling(value: object) -> Pooling:
-    if value not in list(Pooling):
-        raise ValueError(f"must give `pooling` as one of {', '.join(Pooling)}")
-    return Pooling(cast("Literal['mean', 'cls', 'none']", value))
+    _check(value in list(Pooling), f"give `pooling` as one of {', '.join(Pooling)}")
+    return Pooling(cast("str", value))
 
 
 def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must give `normalised` as true or false")
-    return value
+    _check(isinstance(value, bool), "give `normalised` as true or false")
+    return bool(value)
 
 
 def _text(values: dict[str, object], key: str, *, default: str | None) -> str:
     value = values.get(key, default)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"must give `{key}` as a nonempty string")
-    return value
+    _check(isinstance(value, str) and value != "", f"give `{key}` as a nonempty string")
+    return str(value)

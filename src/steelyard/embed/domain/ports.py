@@ -6,17 +6,18 @@ sees to that. Failures are any exception; `errors.is_out_of_memory` knows what t
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping, Sequence
 
     from steelyard.embed.domain.identity import Identity
 
-Tokens = array[int]  # Of type code "i".
-Vector = array[float]  # Of type code "f": FP32, as models give it.
+# Of type code "i", and "f": FP32, as models give it. Quoted, for array cannot be subscripted before Python 3.12.
+Tokens: TypeAlias = "array[int]"
+Vector: TypeAlias = "array[float]"
 
 
 @dataclass(frozen=True)
