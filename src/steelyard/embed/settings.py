@@ -73,8 +73,8 @@ SETTINGS = SettingsTable(PREFIX, (
             "127.0.0.1:8472"),
     Setting("threads", integer_between(1, _MOST_THREADS), None, "Processor threads of the model; set it lower where "
             "other busy processes share the machine.", "all cores"),
-    Setting("max_batch_tokens", integer, 2048, "Most tokens in one batch, padding counted; one longer input goes "
-            "alone.", "2048"),
+    Setting("max_batch_tokens", integer, 1024, "Most tokens in one batch, padding counted; one longer input goes "
+            "alone.", "1024"),
     Setting("max_batch_rows", integer, 32, "Most inputs in one batch; 1 embeds every input alone.", "32"),
     Setting("max_inputs", integer_between(1, MOST_INPUTS), MOST_INPUTS, "Most inputs per request.", str(MOST_INPUTS)),
     Setting("max_body_bytes", integer, 2097152, "Largest request body in bytes, after decompression.", "2097152"),

@@ -56,6 +56,8 @@ class FakeTokenizer:
     def cut(self, text: str) -> Tokens:
         """Return the longest admissible beginning of *text*."""
         (tokens,) = self.encode([text])
+        if len(tokens) <= self._max_tokens:
+            return tokens
         return array("i", [*tokens[: self._max_tokens - 1], _LAST])
 
 
