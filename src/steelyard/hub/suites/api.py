@@ -3,7 +3,7 @@
 Annotations are real objects here, since FastAPI reads them when a function is made.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -51,12 +51,14 @@ def _add_suites(router: APIRouter, database: Database) -> None:
 
 
 def _add_import(router: APIRouter, database: Database) -> None:
-    repeated = {200: {"model": SuiteRevision, "description": "The suite has this content already, as this revision."}}
+    repeated: dict[int | str, dict[str, Any]] = {
+        200: {"model": SuiteRevision, "description": "The suite has this content already, as this revision."}
+    }
 
     @router.post(
         "/suites/{suite_id}/revisions",
         status_code=201,
-        responses={**problems(404, 408, 413, 415, 422), **repeated},
+        responses=problems(404, 408, 413, 415, 422) | repeated,
     )
     def import_revision(
         suite_id: UUID, body: schemas.NewSuiteRevision, actor: Operator, response: Response

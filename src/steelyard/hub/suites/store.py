@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import IntegrityError
 
+from steelyard.hub.db.errors import UniqueViolated
 from steelyard.hub.db.tables import suite_cases, suite_revisions, suites
 from steelyard.hub.errors import SlugTaken, UnknownThing
 from steelyard.hub.suites.domain import Case, Review, Suite, SuiteRevision
@@ -23,7 +23,7 @@ def insert_suite(connection: Connection, suite: Suite) -> None:
     try:
         with connection.begin_nested():
             connection.execute(suites.insert().values(**vars(suite)))
-    except IntegrityError as error:
+    except UniqueViolated as error:
         raise SlugTaken from error
 
 
