@@ -84,8 +84,10 @@ def make_world(
             "slug": "i", "model": "m", "dimension": DIMENSION, "pooling": "mean", "is_normalized": False,
             "query_prompt": "", "document_prompt": "", "max_length": 256, "dtype": "float32", **(identity or {}),
         })  # fmt: skip
-        parts = {"artifact_id": artifact.id, "runtime_id": runs.id, "embedding_identity_id": means.id,
-                 "capability": CAPABILITY, "served_model": "m", "allows_truncation": False, **(deployment or {})}  # fmt: skip
+        parts = {
+            "artifact_id": artifact.id, "runtime_id": runs.id, "embedding_identity_id": means.id,
+            "capability": CAPABILITY, "served_model": "m", "allows_truncation": False, **(deployment or {}),
+        }  # fmt: skip
         current = catalog.create_deployment(parts | {"slug": "current", "stage": "production"})
         candidate = catalog.create_deployment(parts | {"slug": "candidate", "stage": "nonproduction"})
         binding = catalog.set_current(binding.id, current.id, expected_version=1)
