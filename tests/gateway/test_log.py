@@ -80,7 +80,7 @@ def test_what_arrives_during_a_commit_is_committed_together_unless_grouping_is_o
         first = asyncio.create_task(writer.write(start_of(quiet_world)))
         await asyncio.to_thread(commits.has_begun.wait, WAIT_S)
         rest = [asyncio.create_task(writer.write(start_of(quiet_world))) for _ in range(9)]
-        while writer._queue.qsize() < 9:  # noqa: ASYNC110, SLF001
+        while writer._queue.qsize() < 9:
             await asyncio.sleep(0)
         commits.release.set()
         await asyncio.gather(first, *rest)
@@ -154,7 +154,7 @@ def test_a_writer_that_ends_fails_everybody_and_is_bad_health(quiet_world, monke
     with writing(quiet_world) as writer:
         results = write_all(writer, *[start_of(quiet_world) for _ in range(3)])
         assert [type(result) for result in results] == [LogUnavailable] * 3
-        writer._thread.join(WAIT_S)  # noqa: SLF001
+        writer._thread.join(WAIT_S)
         assert not writer.is_healthy
         assert type(write_all(writer, start_of(quiet_world))[0]) is LogUnavailable
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import sys
 from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.hub.gateway.domain import answers
 from steelyard.hub.gateway.domain.answers import as_base64, most_bytes, read_answer
 from steelyard.hub.gateway.domain.errors import BadAnswer, NotFinite, WrongDimension
 
@@ -46,7 +46,7 @@ def test_base64_goes_and_comes_without_a_change(numbers):
 
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_base64_is_little_endian_whatever_the_machine(monkeypatch, order):
-    monkeypatch.setattr(answers.sys, "byteorder", order)
+    monkeypatch.setattr(sys, "byteorder", order)
     vector = array("f", [1.0, 2.0])
     assert read_answer(answer(as_base64(vector)), count=1, dimension=2).vectors == [vector]
     assert (as_base64(vector) == packed(1.0, 2.0)) == (order == "little")

@@ -22,7 +22,7 @@ def kinds(root: type[GatewayError] = GatewayError) -> Iterator[type[GatewayError
 @pytest.mark.parametrize("kind", [k for k in kinds() if k is not InvalidCall], ids=lambda kind: kind.__name__)
 def test_every_error_has_a_status_a_code_and_a_sentence(kind):
     answer = answer_for(kind())
-    error = json.loads(answer.body)["error"]
+    error = json.loads(bytes(answer.body))["error"]
     assert list(error) == ["message", "type", "param", "code"]
     assert 400 <= answer.status_code < 600
     assert error["message"] == str(kind()) != ""
@@ -44,17 +44,17 @@ def test_an_overloaded_server_says_when_to_come_back():
 
 def test_an_invalid_call_names_its_field():
     answer = answer_for(InvalidCall("Wrong", field="input"))
-    assert json.loads(answer.body)["error"]["param"] == "input"
+    assert json.loads(bytes(answer.body))["error"]["param"] == "input"
 
 
 def test_a_refusal_of_http_itself_has_the_same_shape():
     answer = answer_for(Busy())
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "1"
-    assert json.loads(answer.body)["error"]["type"] == "rate_limit_error"
+    assert json.loads(bytes(answer.body))["error"]["type"] == "rate_limit_error"
 
 
 def test_what_nobody_foresaw_says_nothing_of_itself():
     answer = answer_for(ValueError("a secret text"))
     assert answer.status_code == 500
-    assert b"secret" not in answer.body
+    assert b"secret" not in bytes(answer.body)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from tests.unit.hub.gateway.makers import deployment, lead
@@ -9,7 +10,7 @@ from steelyard.hub.gateway.domain.errors import CallerForbidden, ModelNotFound
 from steelyard.hub.gateway.domain.targets import CAPABILITY, Target, require_client, require_target, slug_of
 from steelyard.hub.principal import Principal
 
-CLIENT = {
+CLIENT: dict[str, Any] = {
     "role": "client", "credential_id": uuid.uuid4(), "public_id": "p", "service_client_id": uuid.uuid4(),
     "project_binding_id": uuid.uuid4(), "capabilities": frozenset({CAPABILITY}),
 }  # fmt: skip
@@ -37,8 +38,9 @@ def test_a_client_without_its_parts_may_not_call(change):
 
 
 def test_a_lead_to_an_active_deployment_is_a_target():
-    found = lead()
-    assert require_target(found, model="next") == Target(route_id=found.route_id, deployment=found.deployment)
+    route_id, leads_to = uuid.uuid4(), deployment()
+    found = lead(route_id=route_id, deployment=leads_to)
+    assert require_target(found, model="next") == Target(route_id=route_id, deployment=leads_to)
 
 
 @pytest.mark.parametrize(
