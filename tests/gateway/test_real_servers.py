@@ -94,6 +94,7 @@ def test_llamacpp_refuses_a_text_that_is_too_long_and_the_caller_learns_why(befo
 def test_a_wrong_dimension_of_the_identity_is_found_at_the_first_call(database, llama_url):
     world = make_world(database, base_url=llama_url, identity={"dimension": 384})
     with serving(world) as served, served.openai() as client:
-        refused = pytest.raises(openai.InternalServerError, client.embeddings.create, model="stable", input="a")
+        with pytest.raises(openai.InternalServerError) as refused:
+            client.embeddings.create(model="stable", input="a")
     assert "576 dimensions, and the deployment's have 384" in str(refused.value)
     assert world.row()["error_code"] == "wrong_dimension"

@@ -24,6 +24,7 @@ from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
+from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.application import unforeseen_middleware
@@ -88,8 +89,8 @@ def _api(database: Database) -> FastAPI:
         },
         middleware=[unforeseen_middleware(_answer_unforeseen)],
     )
-    for router in (catalog_router(database), credentials_router(database), audit_router(database)):
-        api.include_router(router, prefix=_PREFIX)
+    for router in (catalog_router, suites_router, credentials_router, audit_router):
+        api.include_router(router(database), prefix=_PREFIX)
     return api
 
 
