@@ -34,6 +34,7 @@ FAULTS = {
     "404": (lambda h, b: h.json({"error": "no such model"}, status=404), 502, "upstream_refused"),
     "redirect": (lambda h, b: h.bytes(b"", status=307, Location="http://127.0.0.1:1/"), 502, "upstream_refused"),
     "too long": (lambda h, b: h.json({"error": "maximum context length"}, status=400), 422, "input_too_long"),
+    "413": (lambda h, b: h.json({"error": TEXT}, status=413), 422, "input_too_long"),
     "too long, with 500": (lambda h, b: h.json({"error": "too large to process"}, status=500), 422, "input_too_long"),
 }  # fmt: skip
 
