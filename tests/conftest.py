@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
+    from tests.databases import Databases
+    from tests.postgres import Cluster
+
+    from steelyard.hub.db.database import Database
+
 STAND_INS = Path(__file__).parent / "stand_ins"
 
 settings.register_profile("steelyard", deadline=None)
@@ -59,6 +64,63 @@ def tiny_folder(tmp_path_factory) -> Callable[[str], Path]:
         return folders[name]
 
     return folder_of
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """Give a PostgreSQL of the session's own. Where none can be started its tests fail: they are never skipped."""
+    from tests.postgres import Cluster  # noqa: PLC0415  # Most sessions need no database driver.
+
+    cluster = Cluster()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def sqlite_databases(tmp_path_factory) -> Databases:
+    """Give fresh SQLite databases."""
+    from tests.databases import SqliteDatabases  # noqa: PLC0415
+
+    return SqliteDatabases(tmp_path_factory.mktemp("sqlite"))
+
+
+@pytest.fixture(scope="session")
+def postgresql_databases(postgres) -> Databases:
+    """Give fresh PostgreSQL databases."""
+    from tests.databases import PostgresqlDatabases  # noqa: PLC0415
+
+    return PostgresqlDatabases(postgres)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def databases(request) -> Databases:
+    """Give fresh databases of each kind in turn: what asks for this runs on both."""
+    source: Databases = request.getfixturevalue(f"{request.param}_databases")
+    return source
+
+
+@pytest.fixture
+def empty_url(databases) -> Iterator[str]:
+    """Give the URL of a database without tables; of SQLite, whose file is not there yet."""
+    with databases.fresh(is_migrated=False) as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(databases) -> Iterator[str]:
+    """Give the URL of a database with every table and no row of anybody's."""
+    with databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture
+def database(database_url) -> Iterator[Database]:
+    """Give an open database with every table, SQLite and PostgreSQL in turn: every test of the store asks for this."""
+    from steelyard.hub.db.database import Database  # noqa: PLC0415
+
+    database = Database(database_url)
+    yield database
+    database.close()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import click
 
 from steelyard.decide.commands import decide, serve
 from steelyard.embed.commands import embed
+from steelyard.hub.commands import hub
 from steelyard.models.commands import models
 
 
@@ -20,5 +21,6 @@ def main() -> None:
 
 main.add_command(decide)
 main.add_command(embed)
+main.add_command(hub)
 main.add_command(models)
 semif_serve = serve

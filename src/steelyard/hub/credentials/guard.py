@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -46,7 +47,8 @@ class Guard:
         _take(self._calls, principal.public_id, "This credential calls too often")
         scope["state"]["principal"] = principal
 
-    async def _principal_of(self, sent: str) -> Principal | None:
+    async def _principal_of(self, token: bytes) -> Principal | None:
+        sent = token.decode("latin-1")
         public_id = public_id_of(sent)
         if public_id is None:  # No secret of ours has this form, so no time could tell anything about one.
             return None
@@ -71,4 +73,4 @@ class TooMany(Busy):
     def __init__(self, reason: str, *, wait_s: float) -> None:
         seconds = math.ceil(wait_s)
         super().__init__(f"{reason}; try again in {seconds} s")
-        self.headers = {"Retry-After": str(seconds)}
+        self.headers = MappingProxyType({"Retry-After": str(seconds)})

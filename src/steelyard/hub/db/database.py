@@ -1,23 +1,34 @@
-"""One database, SQLite or PostgreSQL: how a transaction begins, what time it is, and the one place that commits."""
+"""One database, SQLite or PostgreSQL: how a transaction begins, what time it is, and the one place that commits.
+
+Every error that a driver raises on these connections becomes one of ours (`errors`), where it is raised.
+"""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from sqlalchemy import Engine, create_engine, event, func, select
-from sqlalchemy.engine import make_url
+from sqlalchemy import Engine, NullPool, QueuePool, create_engine, event, func, select
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from steelyard.hub.db.errors import StoreBusy, StoreMissing, StoreReadOnly, StoreUnavailable
+from steelyard.hub.db.failures import meaning_of
+from steelyard.hub.db.urls import read_url, shown
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
 
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import URL, Connection, ExceptionContext
 
-_BUSY_TIMEOUT_MS = 10_000
-_POOL_SIZE = 8
+_WAL_LIMIT_BYTES = 64 << 20  # What the write-ahead log is cut to after a burst.
 
 
 def utc_now() -> datetime:
@@ -25,37 +36,83 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How many connections, and how long anything may wait; what takes longer is StoreBusy or StoreUnavailable."""
+
+    pool_size: int = 8
+    wait_s: float = 10.0  # For a connection of the pool, for a lock, and for SQLite's other writers.
+    statement_s: float = 30.0
+    idle_s: float = 60.0  # In a transaction of PostgreSQL's that its process has forgotten.
+    connect_s: int = 5
+
+
 class Database:
     """The engines of one database.
 
     Reads and writes go through engines of their own: a write on SQLite begins with BEGIN IMMEDIATE, since a plain BEGIN
     that writes later fails with "database is locked" under load whatever the timeout, and only one thread of this
-    process tries it at a time.
+    process tries it at a time. Nothing connects before the first block is entered.
     """
 
-    def __init__(self, url: str | URL, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self.url = make_url(url)
+    def __init__(
+        self, url: str | URL, *, clock: Callable[[], datetime] = utc_now, limits: Limits | None = None
+    ) -> None:
+        self.url = read_url(url)
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
         self._clock = clock
+        self._limits = limits or Limits()
         self._write_lock = threading.Lock()
-        self._reader = _engine(self.url, begin="BEGIN", pool_size=_POOL_SIZE)
-        self._writer = _engine(self.url, begin="BEGIN IMMEDIATE", pool_size=_POOL_SIZE if self.is_postgresql else 1)
+
+    @property
+    def shown(self) -> str:
+        """Which database this is, for the operator's own terminal; without user and password."""
+        return shown(self.url)
+
+    @property
+    def path(self) -> Path:
+        """The file of a SQLite database."""
+        return Path(str(self.url.database))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that sees one state of the database; what it writes is rolled back."""
-        with self._reader.connect() as connection:
+        """Give a connection that sees one state of the database and cannot change it."""
+        with _pool_waits(), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Give a connection whose changes are committed together at the end, or not at all if the block raises."""
+        """Give a connection whose changes are committed together at the end, or not at all if the block raises.
+
+        After a ConstraintViolated the block is lost: leave it, or try inside `connection.begin_nested()`.
+        """
+        with self._writing(), _pool_waits(), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def alter(self) -> Iterator[Connection]:
+        """Give a connection as `write` does, for a change of the schema: without limits on its time.
+
+        On SQLite foreign keys are not enforced meanwhile, since tables may have to be rebuilt; check them at the end.
+        """
+        engine = self._engine(begin="BEGIN IMMEDIATE", is_altering=True)
+        try:
+            with self._writing(), engine.begin() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def make_file(self) -> None:
+        """Make a SQLite database's file and its folder, for this account alone, where they are missing."""
         if self.is_postgresql:
-            with self._writer.begin() as connection:
-                yield connection
-        else:
-            with self._write_lock, self._writer.begin() as connection:
-                yield connection
+            return
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except PermissionError as error:
+            raise StoreReadOnly("This account may not write the database's file or its folder") from error
+        except OSError as error:
+            raise StoreUnavailable(f"The database's file cannot be made: {error.strerror}") from error
 
     def now(self, connection: Connection) -> datetime:
         """Return the time that decides: PostgreSQL's own clock as of this call, or the process's beside SQLite."""
@@ -66,25 +123,131 @@ class Database:
 
     def close(self) -> None:
         """Close every connection."""
-        self._reader.dispose()
-        self._writer.dispose()
+        for engine in (self.__dict__.get("_reader"), self.__dict__.get("_writer")):
+            if engine is not None:
+                engine.dispose()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let one thread of this process at a time write SQLite; any number write PostgreSQL."""
+        if self.is_postgresql:
+            yield
+            return
+        if not self._write_lock.acquire(timeout=self._limits.wait_s):
+            raise StoreBusy
+        try:
+            yield
+        finally:
+            self._write_lock.release()
+
+    @cached_property
+    def _reader(self) -> Engine:
+        return self._engine(begin="BEGIN", is_reading=True)
+
+    @cached_property
+    def _writer(self) -> Engine:
+        return self._engine(begin="BEGIN IMMEDIATE")
+
+    def _engine(self, *, begin: str, is_reading: bool = False, is_altering: bool = False) -> Engine:
+        if self.is_postgresql:
+            engine = _postgresql(self.url, self._limits, is_reading=is_reading, is_altering=is_altering)
+        else:
+            engine = _sqlite(self.path, self._limits, begin=begin, is_reading=is_reading, is_altering=is_altering)
+        event.listen(engine, "handle_error", _translate)
+        return engine
 
 
-def _engine(url: URL, *, begin: str, pool_size: int) -> Engine:
-    if url.get_backend_name() == "postgresql":
-        isolation = "READ COMMITTED" if begin == "BEGIN IMMEDIATE" else "REPEATABLE READ"
-        return create_engine(url, pool_size=pool_size, pool_pre_ping=True, isolation_level=isolation)
-    engine = create_engine(url, pool_size=pool_size, max_overflow=0, connect_args={"check_same_thread": False})
-    event.listen(engine, "connect", _prepare_sqlite)
+def _postgresql(url: URL, limits: Limits, *, is_reading: bool, is_altering: bool) -> Engine:
+    settings = {
+        "lock_timeout": "0" if is_altering else f"{limits.wait_s}s",
+        "statement_timeout": "0" if is_altering else f"{limits.statement_s}s",
+        "idle_in_transaction_session_timeout": "0" if is_altering else f"{limits.idle_s}s",
+        "timezone": "UTC",
+        "default_transaction_read_only": "on" if is_reading else "off",
+        "synchronous_commit": "on",  # Whatever the server's default is: what was answered is on its disk.
+    }
+    own = str(url.query.get("options", ""))
+    options = " ".join([own, *(f"-c {name}={value}" for name, value in settings.items())]).strip()
+    arguments = {"connect_timeout": limits.connect_s, "options": options, "application_name": "steelyard hub"}
+    isolation = "REPEATABLE READ" if is_reading else "READ COMMITTED"
+    if is_altering:
+        return create_engine(url, poolclass=NullPool, isolation_level=isolation, connect_args=arguments)
+    return create_engine(
+        url,
+        pool_size=limits.pool_size,
+        max_overflow=0,
+        pool_timeout=limits.wait_s,
+        pool_pre_ping=True,
+        isolation_level=isolation,
+        connect_args=arguments,
+    )
+
+
+def _sqlite(path: Path, limits: Limits, *, begin: str, is_reading: bool, is_altering: bool) -> Engine:
+    def connect() -> sqlite3.Connection:
+        return _connect_sqlite(path, wait_s=limits.wait_s, is_reading=is_reading, is_altering=is_altering)
+
+    if is_altering:
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    else:
+        size = limits.pool_size if is_reading else 1
+        engine = create_engine(
+            "sqlite://",
+            creator=connect,
+            poolclass=QueuePool,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=limits.wait_s,
+        )
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # The driver would begin transactions of its own.
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")  # Before journal_mode, which may have to wait.
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
+def _connect_sqlite(path: Path, *, wait_s: float, is_reading: bool, is_altering: bool) -> sqlite3.Connection:
+    """Open the file, which must be there already: an empty database in a wrong place would hide the real one."""
+    if not path.exists():
+        raise StoreMissing
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw",
+        uri=True,
+        timeout=wait_s,
+        isolation_level=None,  # The driver would begin transactions of its own.
+        check_same_thread=False,
+    )
+    pragmas = {
+        "busy_timeout": int(wait_s * 1000),  # Before journal_mode, which may have to wait.
+        "journal_mode": "WAL",
+        "synchronous": "FULL",
+        "foreign_keys": "OFF" if is_altering else "ON",
+        "trusted_schema": "OFF",
+        "journal_size_limit": _WAL_LIMIT_BYTES,
+        "query_only": "ON" if is_reading else "OFF",
+    }
+    try:
+        for name, value in pragmas.items():
+            connection.execute(f"PRAGMA {name} = {value}")
+        _require_wal(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_wal(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        raise StoreUnavailable("The database's folder cannot hold a write-ahead log; put it on a local disk")
+
+
+@contextmanager
+def _pool_waits() -> Iterator[None]:
+    try:
+        yield
+    except PoolTimeoutError as error:
+        raise StoreBusy from error
+
+
+def _translate(context: ExceptionContext) -> Any:
+    """Raise our error in place of the driver's, with the driver's as its cause."""
+    meaning = meaning_of(context.original_exception)
+    if meaning is not None:
+        raise meaning from context.original_exception

@@ -33,6 +33,41 @@ metadata = MetaData(
     }
 )
 
+# The store's own books: which migrations made the schema, and which life of the data this is.
+
+store_lineage = Table(
+    "store_lineage",
+    metadata,
+    Column("revision", String(32), primary_key=True),
+    Column("lineage_id", String(64), nullable=False),
+    Column("file_sha256", String(64), nullable=False),  # Of the migration's file as it was when it ran.
+    Column("schema_sha256", String(64), nullable=False),  # The schema's fingerprint after it ran.
+    Column("applied_at", UtcTime, nullable=False),
+)
+
+store_epochs = Table(
+    "store_epochs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("epoch_id", Uuid, nullable=False, unique=True),
+    Column("cause", String(16), nullable=False),
+    Column("began_at", UtcTime, nullable=False),
+    # Where the data lives: PostgreSQL's own names for its cluster, its history and this table. SQLite has none.
+    Column("place", Text, nullable=True),
+    # Counted up at every start and stop, beside the same number in a SQLite database's sidecar.
+    Column("beat", Integer, nullable=False),
+    CheckConstraint("cause IN ('created', 'restored')", name="cause"),
+)
+
+# Only backups have a row here: who starts a hub on one learns by it that the data was restored.
+store_marks = Table(
+    "store_marks",
+    metadata,
+    Column("backup_id", Uuid, primary_key=True),
+    Column("taken_at", UtcTime, nullable=False),
+    Column("epoch_id", Uuid, nullable=False),
+)
+
 SLUG_LENGTH = 64
 SHA256_LENGTH = 64
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-import logging
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import Scope
-
-logger = logging.getLogger("steelyard.hub")
 
 # An error's status is that of its nearest class here.
 STATUS_OF: Mapping[type[HubError], int] = {NotAuthorised: 403, UnknownThing: 404, BrokenRule: 422, Conflict: 409}
@@ -131,12 +128,6 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         answer.headers.update(error.headers or {})
     return answer
-
-
-async def answer_unforeseen(request: Request, error: Exception) -> Response:
-    """Answer what nobody foresaw; the log has the reason."""
-    logger.error("Unforeseen failure", exc_info=error)
-    return answer_for(error, path=request.url.path)
 
 
 def answer_refusal(scope: Scope, error: RequestRefused) -> Response:

@@ -1,0 +1,117 @@
+"""Builds the ASGI application of one hub process from its parts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from steelyard.hall.errors import SteelyardError
+from steelyard.hub.audit.api import audit_router
+from steelyard.hub.catalog.api import catalog_router
+from steelyard.hub.credentials.api import credentials_router
+from steelyard.hub.credentials.guard import Guard
+from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.metrics import Metrics
+from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
+from steelyard.web.admission import Admission
+from steelyard.web.answers import JSONAnswer
+from steelyard.web.application import unforeseen_middleware
+from steelyard.web.errors import ClientGone, NotReady
+from steelyard.web.gate import Gate
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+    from steelyard.hub.db.database import Database
+    from steelyard.hub.settings import Settings
+
+_PREFIX = "/api/v1"
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BURST_S = 2.0
+
+
+@dataclass(frozen=True)
+class Hub:
+    """One process's ASGI application, and its admission, by which it drains."""
+
+    app: Gate
+    admission: Admission
+
+
+def build_hub(settings: Settings, database: Database) -> Hub:
+    """Return the hub over a database that has the newest schema."""
+    admission = Admission(settings.max_in_progress)
+    metrics = Metrics(in_progress=lambda: admission.in_progress)
+    application = _api(database)
+    application.router.routes.extend(_own_routes(admission, metrics))
+    app = Gate(
+        application,
+        guard=_guard(settings, database),
+        answer=lambda refusal, scope: answer_refusal(scope, refusal),
+        label=_label,
+        on_answer=lambda path, status: metrics.count_request(path=path, status=status),
+    )
+    return Hub(app=app, admission=admission)
+
+
+def _api(database: Database) -> FastAPI:
+    api = FastAPI(
+        title="steelyard hub",
+        version=version("steelyard"),
+        description="A catalogue of embedding deployments, and the gateway to them.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,  # Paths are exact: a trailing slash is another path.
+        exception_handlers={
+            HTTPException: answer_http_exception,
+            RequestValidationError: answer_exception,
+            SteelyardError: answer_exception,
+            ClientGone: answer_exception,
+        },
+        middleware=[unforeseen_middleware(answer_exception)],
+    )
+    for router in (catalog_router(database), credentials_router(database), audit_router(database)):
+        api.include_router(router, prefix=_PREFIX)
+    return api
+
+
+def _guard(settings: Settings, database: Database) -> Guard:
+    failures_per_second = settings.failures_per_minute / 60
+    return Guard(
+        database,
+        open_routes={("GET", "/health"), ("HEAD", "/health"), ("GET", "/openapi.json")},
+        failures=Buckets(
+            per_second=failures_per_second, burst=max(1, int(settings.failures_per_minute)), clock=time.monotonic
+        ),
+        calls=Buckets(
+            per_second=settings.calls_per_second,
+            burst=max(1, int(settings.calls_per_second * _BURST_S)),
+            clock=time.monotonic,
+        ),
+    )
+
+
+def _own_routes(admission: Admission, metrics: Metrics) -> list[Route]:
+    async def health(request: Request) -> Response:
+        if "ready" in request.query_params and admission.is_draining:
+            raise NotReady("The hub is going down; send requests to another one")
+        return JSONAnswer({"status": "ok", "version": version("steelyard")})
+
+    async def render_metrics(_request: Request) -> Response:
+        return Response(metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+
+    return [Route("/health", health, methods=["GET"]), Route("/metrics", render_metrics, methods=["GET"])]
+
+
+def _label(scope: Scope) -> str:
+    return str(getattr(scope.get("route"), "path", "other"))

@@ -1,0 +1,65 @@
+"""`steelyard hub …`: the commands on the hub's own machine. The heavy parts load when a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from steelyard.hall.errors import SteelyardError
+from steelyard.hall.settings import BadSetting
+from steelyard.hub.settings import TABLE, load_settings
+from steelyard.shell.flags import host_and_port_flags, setting_flags
+from steelyard.shell.logs import log_to_stderr
+from steelyard.shell.refusals import EXIT_FAILED, EXIT_REFUSED, refusals_as_sentences
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+
+def _refusals() -> AbstractContextManager[None]:
+    return refusals_as_sentences(
+        {BadSetting: EXIT_REFUSED, SteelyardError: EXIT_FAILED}, when_interrupted="run the same command again."
+    )
+
+
+@click.group()
+def hub() -> None:
+    """Keep a catalogue of embedding deployments and route embedding traffic to them.
+
+    Start here: `steelyard hub init`, which shows the first operator's credential once, then `steelyard hub serve`.
+    """
+
+
+@hub.command()
+@setting_flags(TABLE, names=("database",))
+def init(**flags: str | None) -> None:
+    """Make the database and the first operator's credential, and show its secret, once.
+
+    Run again on a database that has one, it makes another: whoever can write the database may operate the hub.
+    """
+    with _refusals():
+        settings = load_settings(os.environ, flags=flags)
+        from steelyard.hub.startup import init as make  # noqa: PLC0415  # It loads the extra `hub`.
+
+        secret = make(settings.database)
+    click.echo("This operator credential is shown once. Keep it where secrets are kept:", err=True)
+    click.echo(secret)
+
+
+@hub.command()
+@setting_flags(TABLE)
+@host_and_port_flags
+@click.option("--upgrade", is_flag=True, help="Bring the database's schema up to date first.")
+def serve(*, upgrade: bool, **flags: str | None) -> None:
+    """Serve the catalogue's API and the embedding gateway over HTTP."""
+    log_to_stderr()
+    with _refusals():
+        settings = load_settings(os.environ, flags=flags)
+        from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.
+        from steelyard.hub.startup import open_database  # noqa: PLC0415
+
+        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade))
+    sys.exit(code)

@@ -1,0 +1,54 @@
+"""Which databases the hub takes: a SQLite file, or PostgreSQL through psycopg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from steelyard.hub.db.errors import BadDatabaseUrl
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+
+
+def read_url(text: str | URL) -> URL:
+    """Return the URL as the engines take it; raises BadDatabaseUrl, whose message has no part of *text*."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise BadDatabaseUrl(
+            "The database's URL cannot be read: write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME, with "
+            "%40 for an @ in a password"
+        ) from None
+    if url.drivername not in _DRIVERS:
+        raise BadDatabaseUrl("The hub's database is a SQLite file (sqlite:///FILE) or PostgreSQL (postgresql://...)")
+    url = url.set(drivername=_DRIVERS[url.drivername])
+    if url.drivername == "sqlite":
+        return _sqlite(url)
+    if not url.database:
+        raise BadDatabaseUrl("The PostgreSQL URL names no database: write postgresql://USER:PASSWORD@HOST/NAME")
+    return url
+
+
+def _sqlite(url: URL) -> URL:
+    if not url.database or url.database == ":memory:" or url.host or url.query:
+        raise BadDatabaseUrl("A SQLite database is a file, and its URL takes no options: write sqlite:///FILE")
+    return url.set(database=str(Path(url.database).expanduser().absolute()))
+
+
+def shown(url: URL) -> str:
+    """Return what may be said of *url* on the operator's own terminal: which database, and nothing secret."""
+    if url.drivername == "sqlite":
+        return str(url.database)
+    return f"PostgreSQL database {url.database} at {url.host or url.query.get('host', 'the local socket')}"
