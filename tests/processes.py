@@ -209,9 +209,7 @@ def started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[tupl
 
 
 @contextmanager
-def serving(
-    *, command: Sequence[str] = SEMIF_SERVE, prefix: str = "SEMIF_", **settings: object
-) -> Iterator[Server]:
+def serving(*, command: Sequence[str] = SEMIF_SERVE, prefix: str = "SEMIF_", **settings: object) -> Iterator[Server]:
     """Run a server until the end of the block; `max_queue=1` stands for SEMIF_MAX_QUEUE=1."""
     with started(command, environ_of(prefix=prefix, **settings)) as (process, log):
         yield Server(process, log)

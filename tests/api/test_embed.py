@@ -209,12 +209,13 @@ def test_the_metrics_count_inputs_tokens_batches_and_padding(served):
 
 def test_the_log_holds_no_text_no_vector_and_no_token(served, caplog):
     caplog.set_level(logging.DEBUG, logger="steelyard")
+    vector = served.embed(input="canary").json()["data"][0]["embedding"]
     served.embed(input=["canary one", "canary [fake:failure]"])
     served.embed(input="canary " * 300)
     served.embed(model="canary")
     assert caplog.records
     assert "canary" not in caplog.text
-    assert "0.1" not in caplog.text
+    assert not [x for x in vector if str(x) in caplog.text]
 
 
 def test_every_error_of_the_room_has_a_status():
@@ -236,9 +237,7 @@ def test_the_document_is_the_golden_one():
 def test_the_document_names_every_route_and_its_examples_hold(served):
     document = served.client.get("/openapi.json").json()
     assert document == openapi_document()
-    assert set(document["paths"]) == {
-        route.path for route in served.server.app._app.routes if isinstance(route, Route)
-    }
+    assert set(document["paths"]) == {route.path for route in served.server.app._app.routes if isinstance(route, Route)}
     example = document["paths"][PATH]["post"]["requestBody"]["content"]["application/json"]["example"]
     answer = served.embed(**example | {"model": "fake"})
     schema = document["components"]["schemas"]["EmbeddingsResponse"]
