@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.routing import Route
 from tests.api.asgi import BEARER, exchange
-from tests.api.embed_asgi import BODY, Served, serve
+from tests.api.embed_asgi import BODY, serve
 
 from steelyard.embed.api.errors import STATUS_OF, answer_for
 from steelyard.embed.api.openapi import openapi_document
@@ -40,7 +40,7 @@ def serving():
 
 
 @pytest.fixture
-def served(serving) -> Served:
+def served(serving):
     return serving()
 
 

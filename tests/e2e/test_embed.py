@@ -58,9 +58,10 @@ def connections():
 def client_of(connections):
     """Give an OpenAI client of a server, closed with the test."""
 
-    def open_client(server, *, api_key=TOKEN) -> openai.OpenAI:
+    def open_client(server, *, api_key=TOKEN):
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=api_key, max_retries=0)
-        return connections.enter_context(client)
+        connections.enter_context(client)
+        return client
 
     return open_client
 
@@ -69,7 +70,7 @@ def cosine(one, other):
     return sum(x * y for x, y in zip(one.embedding, other.embedding, strict=True))
 
 
-def begin(server, connections, body=BODY, *, sent=None) -> socket.socket:
+def begin(server, connections, body=BODY, *, sent=None):
     """Send a request, or its head and the first *sent* bytes of its body."""
     raw = connections.enter_context(server.connect())
     raw.sendall(head_of("POST", PATH, f"Content-Length: {len(body)}") + body[:sent])
