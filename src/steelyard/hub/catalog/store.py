@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Table, select, update
-from sqlalchemy.exc import IntegrityError
 
 from steelyard.hub.catalog import domain
 from steelyard.hub.db import tables
+from steelyard.hub.db.errors import UniqueViolated
 from steelyard.hub.errors import SlugTaken, UnknownReference, UnknownThing, VersionConflict
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def insert(connection: Connection, thing: T) -> T:
     try:
         with connection.begin_nested():
             connection.execute(_TABLE_OF[type(thing)].insert().values(**vars(thing)))
-    except IntegrityError as error:
+    except UniqueViolated as error:
         raise SlugTaken from error
     return thing
 
