@@ -19,6 +19,7 @@ from steelyard.hub.catalog.api import catalog_router
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.declare.api import declare_router
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
 from steelyard.hub.suites.api import suites_router
@@ -81,7 +82,7 @@ def _api(database: Database) -> FastAPI:
         },
         middleware=[unforeseen_middleware(answer_exception)],
     )
-    for router in (catalog_router, suites_router, credentials_router, audit_router):
+    for router in (catalog_router, suites_router, declare_router, credentials_router, audit_router):
         api.include_router(router(database), prefix=_PREFIX)
     return api
 
