@@ -54,7 +54,7 @@ def caller(database: Database, role: Role) -> Caller:
     with database.write() as connection:
         _credential, secret = issue(connection, role=role, name=role, actor=LOCAL, now=database.now(connection))
     settings = load_settings({"STEELYARD_HUB_CALLS_PER_SECOND": "100000"})
-    return Caller(TestClient(build_hub(settings, database).app, raise_server_exceptions=False), secret.text)
+    return Caller(TestClient(build_hub(settings, database, environ={}).app, raise_server_exceptions=False), secret.text)
 
 
 def case(number: int = 0, **fields: Any) -> dict[str, Any]:

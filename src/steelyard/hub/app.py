@@ -20,21 +20,27 @@ from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
 from steelyard.hub.declare.api import declare_router
+from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
+from steelyard.hub.gateway.api import answer_for as openai_answer_for
+from steelyard.hub.gateway.gateway import Gateway
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
 from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.application import unforeseen_middleware
-from steelyard.web.errors import ClientGone, NotReady
+from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
 from steelyard.web.gate import Gate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.types import Scope
 
     from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
+    from steelyard.web.errors import RequestRefused
 
 _PREFIX = "/api/v1"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,26 +49,28 @@ _BURST_S = 2.0
 
 @dataclass(frozen=True)
 class Hub:
-    """One process's ASGI application, and its admission, by which it drains."""
+    """One process's application, the admission by which it drains, and the gateway, which is closed after that."""
 
     app: Gate
     admission: Admission
+    gateway: Gateway
 
 
-def build_hub(settings: Settings, database: Database) -> Hub:
-    """Return the hub over a database that has the newest schema."""
+def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, str]) -> Hub:
+    """Return the hub over a database that has the newest schema; *environ* has the runtimes' keys."""
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
+    gateway = Gateway(settings, database, admission=admission, environ=environ)
     application = _api(database)
-    application.router.routes.extend(_own_routes(admission, metrics))
+    application.router.routes.extend([*gateway.routes(), *_own_routes(admission, metrics, gateway)])
     app = Gate(
         application,
         guard=_guard(settings, database),
-        answer=lambda refusal, scope: answer_refusal(scope, refusal),
+        answer=_answer_refusal,
         label=_label,
         on_answer=lambda path, status: metrics.count_request(path=path, status=status),
     )
-    return Hub(app=app, admission=admission)
+    return Hub(app=app, admission=admission, gateway=gateway)
 
 
 def _api(database: Database) -> FastAPI:
@@ -75,12 +83,12 @@ def _api(database: Database) -> FastAPI:
         openapi_url="/openapi.json",
         redirect_slashes=False,  # Paths are exact: a trailing slash is another path.
         exception_handlers={
-            HTTPException: answer_http_exception,
+            HTTPException: _answer_http_exception,
             RequestValidationError: answer_exception,
             SteelyardError: answer_exception,
             ClientGone: answer_exception,
         },
-        middleware=[unforeseen_middleware(answer_exception)],
+        middleware=[unforeseen_middleware(_answer_unforeseen)],
     )
     for router in (catalog_router, suites_router, declare_router, credentials_router, audit_router):
         api.include_router(router(database), prefix=_PREFIX)
@@ -103,10 +111,33 @@ def _guard(settings: Settings, database: Database) -> Guard:
     )
 
 
-def _own_routes(admission: Admission, metrics: Metrics) -> list[Route]:
+def _is_openai(scope: Scope) -> bool:
+    return str(scope["path"]).startswith(f"{GATEWAY_PREFIX}/")
+
+
+def _answer_refusal(refusal: RequestRefused, scope: Scope) -> Response:
+    return openai_answer_for(refusal) if _is_openai(scope) else answer_refusal(scope, refusal)
+
+
+async def _answer_http_exception(request: Request, error: Exception) -> Response:
+    problem = await answer_http_exception(request, error)
+    if not _is_openai(request.scope):
+        return problem
+    answer = openai_answer_for(NotFound() if problem.status_code == 404 else MethodNotAllowed())
+    answer.headers.update({name: value for name, value in problem.headers.items() if name == "allow"})
+    return answer
+
+
+async def _answer_unforeseen(request: Request, error: Exception) -> Response:
+    return openai_answer_for(error) if _is_openai(request.scope) else await answer_exception(request, error)
+
+
+def _own_routes(admission: Admission, metrics: Metrics, gateway: Gateway) -> list[Route]:
     async def health(request: Request) -> Response:
         if "ready" in request.query_params and admission.is_draining:
             raise NotReady("The hub is going down; send requests to another one")
+        if "ready" in request.query_params and not gateway.is_healthy:
+            raise NotReady("The request log cannot be written; the hub's log has the reason")
         return JSONAnswer({"status": "ok", "version": version("steelyard")})
 
     async def render_metrics(_request: Request) -> Response:
