@@ -23,7 +23,7 @@ from alembic.migration import MigrationContext
 from steelyard.hub.db import migrate
 from steelyard.hub.db.database import Database
 from steelyard.hub.db.tables import metadata
-from steelyard.hub.db.types import UtcTime
+from steelyard.hub.db.types import JsonText, UtcTime
 
 if TYPE_CHECKING:
     from alembic.autogenerate.api import AutogenContext
@@ -113,6 +113,8 @@ def _frozen(kind: str, item: Any, _context: AutogenContext) -> str | Literal[Fal
     """Write our own types as SQLAlchemy's, so that no later change of ours changes an old migration."""
     if kind == "type" and isinstance(item, UtcTime):
         return "sa.DateTime(timezone=True)"
+    if kind == "type" and isinstance(item, JsonText):
+        return "sa.Text()"
     return False
 
 

@@ -25,13 +25,17 @@ OPEN_PATHS = ("/health", "/openapi.json")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def about_routes(admission: Admission, metrics: Metrics, *, document: Callable[[], object]) -> list[Route]:
-    """Return the routes; *document* gives the OpenAPI document."""
+def about_routes(
+    admission: Admission, metrics: Metrics, *, is_healthy: Callable[[], bool], document: object
+) -> list[Route]:
+    """Return the routes; *is_healthy* tells whether embedding requests can be logged."""
     may_watch = Allowed("viewer", "operator")
 
     async def health(request: Request) -> Response:
         if "ready" in request.query_params and admission.is_draining:
             raise NotReady("The hub is going down; send requests to another one")
+        if "ready" in request.query_params and not is_healthy():
+            raise NotReady("The request log cannot be written; the hub's log has the reason")
         return JSONAnswer({"status": "ok", "version": version("steelyard")})
 
     async def show_metrics(request: Request) -> Response:
@@ -39,7 +43,7 @@ def about_routes(admission: Admission, metrics: Metrics, *, document: Callable[[
         return Response(metrics.render(), headers={"Content-Type": METRICS_TYPE})
 
     async def show_document(_request: Request) -> Response:
-        return JSONAnswer(document())
+        return JSONAnswer(document)
 
     return [
         Route("/health", health, methods=["GET"]),
@@ -60,7 +64,7 @@ def about_operations() -> Mapping[str, object]:
         "in": "query",
         "allowEmptyValue": True,
         "schema": {"type": "string"},
-        "description": "With it, in whatever value, the answer is 503 once the hub goes down.",
+        "description": "With it, in whatever value, a hub that goes down, or cannot log, answers 503.",
     }
     return {
         "/health": {

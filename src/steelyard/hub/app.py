@@ -20,16 +20,23 @@ from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
 from steelyard.hub.examples import examples
+from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
+from steelyard.hub.gateway.api import answer_for as openai_answer_for
+from steelyard.hub.gateway.gateway import Gateway
+from steelyard.hub.gateway.openapi import gateway_document
 from steelyard.hub.metrics import Metrics
-from steelyard.hub.rest.openapi import complete, names_in
+from steelyard.hub.rest.handlers import Handlers
+from steelyard.hub.rest.openapi import complete, merge, names_in
 from steelyard.hub.rest.paths import Paths
-from steelyard.hub.rest.problems import ProblemHandlers
+from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
 from steelyard.web.application import unforeseen_middleware
 from steelyard.web.errors import ClientGone
 from steelyard.web.gate import Gate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
 
@@ -48,22 +55,25 @@ _NO_TELEMETRY: Any = {
 
 @dataclass(frozen=True)
 class Hub:
-    """One process's ASGI application, its admission, by which it drains, and its OpenAPI document."""
+    """One process's application and its parts that end with it: the admission by which it drains, and the gateway."""
 
     app: Gate
     admission: Admission
+    gateway: Gateway
     document: dict[str, Any]
 
 
-def build_hub(settings: Settings, database: Database) -> Hub:
-    """Return the hub over a database that has the newest schema."""
+def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, str]) -> Hub:
+    """Return the hub over a database that has the newest schema; *environ* has the runtimes' keys."""
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
+    gateway = Gateway(settings, database, admission=admission, environ=environ)
     api = _api(database)
     document = _document(api)
-    api.router.routes.extend(about_routes(admission, metrics, document=lambda: document))
+    about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
+    api.router.routes.extend([*gateway.routes(), *about])
     paths = Paths(_routes_of(api))
-    handlers = ProblemHandlers(paths=paths, names=names_in(document))
+    handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
     _answer_errors(api, handlers)
     app = Gate(
         api,
@@ -72,7 +82,7 @@ def build_hub(settings: Settings, database: Database) -> Hub:
         label=lambda scope: paths.label(scope["path"]),
         on_answer=lambda path, status: metrics.count_request(path=path, status=status),
     )
-    return Hub(app=app, admission=admission, document=document)
+    return Hub(app=app, admission=admission, gateway=gateway, document=document)
 
 
 def _api(database: Database) -> FastAPI:
@@ -87,8 +97,8 @@ def _api(database: Database) -> FastAPI:
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (catalog_router(database), credentials_router(database), audit_router(database)):
-        api.include_router(router, prefix=_PREFIX)
+    for router in (catalog_router, suites_router, credentials_router, audit_router):
+        api.include_router(router(database), prefix=_PREFIX)
     return api
 
 
@@ -96,7 +106,7 @@ def _document(api: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document; what FastAPI does not know of the endpoints is added."""
     document = api.openapi()
     document["paths"].update(about_operations())
-    return complete(document, examples=examples(), open_paths=OPEN_PATHS)
+    return merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document())
 
 
 def _routes_of(api: FastAPI) -> list[tuple[str, set[str]]]:
@@ -104,7 +114,7 @@ def _routes_of(api: FastAPI) -> list[tuple[str, set[str]]]:
     return [(context.path, context.methods) for context in contexts if context.path and context.methods]
 
 
-def _answer_errors(api: FastAPI, handlers: ProblemHandlers) -> None:
+def _answer_errors(api: FastAPI, handlers: Handlers) -> None:
     api.add_exception_handler(HTTPException, handlers.answer_http)
     for kind in (RequestValidationError, SteelyardError, ClientGone):
         api.add_exception_handler(kind, handlers.answer)

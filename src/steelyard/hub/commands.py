@@ -10,6 +10,7 @@ import click
 
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
+from steelyard.hub.db.commands import STORE_EXIT_CODES, db
 from steelyard.hub.settings import TABLE, load_settings
 from steelyard.shell.flags import host_and_port_flags, setting_flags
 from steelyard.shell.logs import log_to_stderr
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def _refusals() -> AbstractContextManager[None]:
     return refusals_as_sentences(
-        {BadSetting: EXIT_REFUSED, SteelyardError: EXIT_FAILED}, when_interrupted="run the same command again."
+        {BadSetting: EXIT_REFUSED, **STORE_EXIT_CODES, SteelyardError: EXIT_FAILED},
+        when_interrupted="run the same command again.",
     )
 
 
@@ -31,6 +33,9 @@ def hub() -> None:
 
     Start here: `steelyard hub init`, which shows the first operator's credential once, then `steelyard hub serve`.
     """
+
+
+hub.add_command(db)
 
 
 @hub.command()
@@ -61,7 +66,7 @@ def serve(*, upgrade: bool, **flags: str | None) -> None:
         from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.
         from steelyard.hub.startup import open_database  # noqa: PLC0415
 
-        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade))
+        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade), environ=os.environ)
     sys.exit(code)
 
 

@@ -1,4 +1,8 @@
-"""The hub's settings: environment variables that start with STEELYARD_HUB_, and flags of the same names."""
+"""The hub's settings: environment variables that start with STEELYARD_HUB_, and flags of the same names.
+
+The commands that ask a hub over HTTP read two variables with another prefix, since a name with this one that is no
+setting refuses the start: a shell of an operator's can hold both.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "STEELYARD_HUB_"
+REMOTE_URL = "STEELYARD_URL"
+REMOTE_CREDENTIAL = "STEELYARD_CREDENTIAL"
 
 
 @dataclass(frozen=True)

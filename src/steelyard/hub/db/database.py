@@ -102,9 +102,20 @@ class Database:
         finally:
             engine.dispose()
 
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """Give a connection of PostgreSQL's without a transaction, whose locks last until the block ends."""
+        engine = self._engine(begin="BEGIN", is_altering=True).execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
     def make_file(self) -> None:
         """Make a SQLite database's file and its folder, for this account alone, where they are missing."""
-        if self.is_postgresql:
+        # A file that is there is not even opened: closing it would drop the locks of this process's connections.
+        if self.is_postgresql or self.path.exists():
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -207,13 +218,7 @@ def _connect_sqlite(path: Path, *, wait_s: float, is_reading: bool, is_altering:
     """Open the file, which must be there already: an empty database in a wrong place would hide the real one."""
     if not path.exists():
         raise StoreMissing
-    connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rw",
-        uri=True,
-        timeout=wait_s,
-        isolation_level=None,  # The driver would begin transactions of its own.
-        check_same_thread=False,
-    )
+    connection = open_file(path, wait_s=wait_s)
     pragmas = {
         "busy_timeout": int(wait_s * 1000),  # Before journal_mode, which may have to wait.
         "journal_mode": "WAL",
@@ -231,6 +236,17 @@ def _connect_sqlite(path: Path, *, wait_s: float, is_reading: bool, is_altering:
         connection.close()
         raise
     return connection
+
+
+def open_file(path: Path, *, mode: str = "rw", wait_s: float = 10.0) -> sqlite3.Connection:
+    """Open a SQLite file that is there, with the driver alone; *mode* is rw or ro. Raises sqlite3.Error."""
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=wait_s,
+        isolation_level=None,  # The driver would begin transactions of its own.
+        check_same_thread=False,
+    )
 
 
 def _require_wal(connection: sqlite3.Connection) -> None:

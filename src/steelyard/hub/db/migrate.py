@@ -17,8 +17,9 @@ from sqlalchemy import func, inspect, select, text
 
 from steelyard.hall.digests import sha256_of_file
 from steelyard.hub.db import lineage
-from steelyard.hub.db.errors import DowngradeRefused, StoreCorrupt
+from steelyard.hub.db.errors import DowngradeRefused, StoreCorrupt, StoreServed
 from steelyard.hub.db.lineage import Graph, current_revision
+from steelyard.hub.db.serving import alone
 from steelyard.hub.db.tables import audit_events, gateway_requests, store_lineage
 
 if TYPE_CHECKING:
@@ -55,8 +56,18 @@ def upgrade(database: Database, *, to: str | None = None) -> Sequence[str]:
     Raises a StoreError, and then nothing has changed.
     """
     database.make_file()
-    with database.alter() as connection:
-        wanted = _above(_locked_revision(connection), up_to=to or graph().head)
+    while _needs_upgrade(database, to=to or graph().head):
+        try:
+            return _upgrade(database, to=to or graph().head)
+        except StoreServed:  # By a hub of the old schema, or by one that has upgraded it meanwhile.
+            if _needs_upgrade(database, to=to or graph().head):
+                raise
+    return []
+
+
+def _upgrade(database: Database, *, to: str) -> Sequence[str]:
+    with alone(database), database.alter() as connection:
+        wanted = _above(_locked_revision(connection), up_to=to)
         for revision in wanted:
             _run(connection, functools.partial(_scripts()._upgrade_revs, revision))
             lineage.record(connection, revision, graph=graph(), at=database.now(connection))
@@ -71,7 +82,7 @@ def downgrade(database: Database, *, to: str) -> Sequence[str]:
     """
     if to != NOTHING and to not in graph().digests:
         raise DowngradeRefused(f"There is no revision {to}; there are {', '.join(graph().revisions)}, and {NOTHING}")
-    with database.alter() as connection:
+    with alone(database), database.alter() as connection:
         unwanted = _above(to, up_to=_locked_revision(connection))[::-1]
         if unwanted:
             _refuse_history(connection)
@@ -80,6 +91,15 @@ def downgrade(database: Database, *, to: str) -> Sequence[str]:
             _run(connection, functools.partial(_scripts()._downgrade_revs, _below(revision)))
         _check_foreign_keys(connection)
     return unwanted
+
+
+def _needs_upgrade(database: Database, *, to: str) -> bool:
+    """Tell whether the database is not at *to*: a hub may serve while another start finds nothing to do."""
+    with database.read() as connection:
+        before = current_revision(connection)
+        if before is not None:
+            lineage.require_own(connection, before, graph=graph())
+    return bool(_above(before, up_to=to))
 
 
 def _above(revision: str | None, *, up_to: str | None) -> Sequence[str]:

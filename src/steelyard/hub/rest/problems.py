@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
 
 from steelyard.hall.errors import SteelyardError
 from steelyard.hub.db.errors import (
@@ -22,17 +21,11 @@ from steelyard.hub.db.errors import (
 )
 from steelyard.hub.errors import BrokenRule, Conflict, HubError, NotAuthorised, UnknownThing, VersionConflict
 from steelyard.hub.rest.breaches import breach
-from steelyard.web.answers import JSONAnswer, NoAnswer
-from steelyard.web.errors import ClientGone, MalformedBody, MethodNotAllowed, NotFound, RequestRefused
+from steelyard.web.answers import JSONAnswer
+from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import Scope
-
-    from steelyard.hub.rest.paths import Paths
 
 logger = logging.getLogger("steelyard.hub")
 MEDIA_TYPE = "application/problem+json"
@@ -172,28 +165,3 @@ def _log_failed_store(error: StoreError) -> None:
 def _retry_after(error: StoreError) -> dict[str, str]:
     seconds = next((RETRY_AFTER_S[kind] for kind in type(error).__mro__ if kind in RETRY_AFTER_S), None)
     return {} if seconds is None else {"Retry-After": str(seconds)}
-
-
-class ProblemHandlers:
-    """What FastAPI asks for an answer to an error; *names* are those that requests have."""
-
-    def __init__(self, *, paths: Paths, names: Collection[str]) -> None:
-        self._paths = paths
-        self._names = names
-
-    async def answer(self, request: Request, error: Exception) -> Response:
-        """Answer an error that an endpoint raised; a departed client gets none."""
-        return NoAnswer() if isinstance(error, ClientGone) else self.refuse(error, request.scope)
-
-    async def answer_http(self, request: Request, error: Exception) -> Response:
-        """Answer the refusals of the router, and what FastAPI refuses by itself."""
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        if status == 405:
-            answer = self.refuse(MethodNotAllowed(), request.scope)
-            answer.headers["Allow"] = self._paths.allowed(request.scope["path"])
-            return answer
-        return self.refuse(NotFound() if status == 404 else MalformedBody(), request.scope)
-
-    def refuse(self, error: Exception, scope: Scope) -> ProblemAnswer:
-        """Answer what the gate refuses, or fails at."""
-        return problem_for(error, request_id=scope["state"]["request_id"], names=self._names)
