@@ -66,7 +66,7 @@ def embed_url(weights) -> Iterator[str]:
     weights(MODEL)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
     environ |= {"STEELYARD_EMBED_API_TOKEN": KEY, "STEELYARD_EMBED_MODEL": MODEL, "STEELYARD_EMBED_THREADS": "1"}
-    command = [Path(sys.executable).with_name("steelyard"), "embed", "serve", "--bind", "127.0.0.1:0"]
+    command = [str(Path(sys.executable).with_name("steelyard")), "embed", "serve", "--bind", "127.0.0.1:0"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         log = process.stderr

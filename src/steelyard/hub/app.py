@@ -22,6 +22,7 @@ from steelyard.hub.credentials.limits import Buckets
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
 from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
+from steelyard.hub.gateway.log_api import log_router
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
 from steelyard.hub.suites.api import suites_router
@@ -89,7 +90,7 @@ def _api(database: Database) -> FastAPI:
         },
         middleware=[unforeseen_middleware(_answer_unforeseen)],
     )
-    for router in (catalog_router, suites_router, credentials_router, audit_router):
+    for router in (catalog_router, suites_router, credentials_router, audit_router, log_router):
         api.include_router(router(database), prefix=_PREFIX)
     return api
 
