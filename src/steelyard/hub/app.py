@@ -19,6 +19,7 @@ from steelyard.hub.catalog.api import catalog_router
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.declare.api import declare_router
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
 from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
@@ -90,7 +91,8 @@ def _api(database: Database) -> FastAPI:
         },
         middleware=[unforeseen_middleware(_answer_unforeseen)],
     )
-    for router in (catalog_router, suites_router, credentials_router, audit_router, log_router):
+    routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
+    for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
 

@@ -11,6 +11,7 @@ import click
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
 from steelyard.hub.db.commands import STORE_EXIT_CODES, db
+from steelyard.hub.remote.commands import add_remote_commands
 from steelyard.hub.settings import TABLE, load_settings
 from steelyard.shell.flags import host_and_port_flags, setting_flags
 from steelyard.shell.logs import log_to_stderr
@@ -36,6 +37,7 @@ def hub() -> None:
 
 
 hub.add_command(db)
+add_remote_commands(hub)
 
 
 @hub.command()
