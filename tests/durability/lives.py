@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.durability.invariants import require_whole
 from tests.durability.traffic import traffic
-from tests.hub_process import hub_serving
+from tests.hub_process import hubs_serving
 
 from steelyard.hub.db.database import Database
 
@@ -35,7 +35,7 @@ def seeded() -> random.Random:
 
 def live_and_die(scene: Scene, rng: random.Random, *, freezes: int = 1) -> None:
     """Serve, freeze a few times, and kill the process, all under load; check what each moment leaves."""
-    with hub_serving(scene.url) as hub, traffic(scene, hub.port, rng=rng):
+    with hubs_serving(scene.url) as [hub], traffic(scene, hub.port, rng=rng):
         for _ in range(freezes):
             wait_for_answers(scene)
             _pause(rng)
@@ -50,7 +50,7 @@ def live_and_die(scene: Scene, rng: random.Random, *, freezes: int = 1) -> None:
 
 def live_and_leave(scene: Scene, rng: random.Random) -> None:
     """Serve under load and leave on SIGTERM, with every call that was begun at its end."""
-    with hub_serving(scene.url) as hub:
+    with hubs_serving(scene.url) as [hub]:
         with traffic(scene, hub.port, rng=rng):
             wait_for_answers(scene)
         assert hub.stop() == 0, hub.log.text
