@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -113,11 +113,27 @@ def _plain(value: object) -> object:
 
 
 def _require_changes(connection: Connection, changed: Sequence[Changed]) -> None:
-    """Each change that was answered is there, with its audit event."""
-    audited = set(connection.scalars(select(tables.audit_events.c.request_id)))
+    """Each change that was answered is there, with its audit events: one for each step of a document."""
+    audited = Counter(connection.scalars(select(tables.audit_events.c.request_id)))
     for change in changed:
         if change.status in (200, 201):
-            assert change.request_id in audited, f"answered without an event: {change}"
+            least = len(change.content["steps"]) if change.path == "/apply" else 1
+            assert audited[change.request_id] >= least, f"answered without an event: {change}"
+    applied = {change.request_id: change for change in changed if change.path == "/apply"}
+    _require_whole_documents(connection, applied)
+
+
+def _require_whole_documents(connection: Connection, applied: Mapping[str, Changed]) -> None:
+    """A document that nobody heard of is there whole too: as many events as one that was answered."""
+    if not applied:
+        return
+    events = tables.audit_events.c
+    suites_by_request = select(events.request_id).where(events.subject_kind == "Suite")
+    whole = Counter(connection.scalars(select(events.request_id)))
+    answered = {whole[request_id] for request_id in applied}
+    assert len(answered) == 1, answered
+    for request_id in connection.scalars(suites_by_request.where(events.project_id.is_not(None))):
+        assert whole[request_id] in {1, *answered}, f"{request_id}: {whole[request_id]} events"
 
 
 def _require_stable_routes(connection: Connection) -> None:

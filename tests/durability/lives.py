@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,7 +30,7 @@ _LIVELY = 20  # Answers, after which every kind of request has begun.
 def seeded() -> random.Random:
     """Return the source of every chance in a test; its seed is printed, and a variable gives it again."""
     seed = os.environ.get(SEED_VARIABLE) or str(random.SystemRandom().randrange(1 << 32))
-    print(f"{SEED_VARIABLE}={seed}")
+    sys.stdout.write(f"{SEED_VARIABLE}={seed}\n")  # pytest shows it with a failure.
     return random.Random(seed)
 
 

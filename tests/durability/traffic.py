@@ -71,7 +71,7 @@ def traffic(scene: Scene, *ports: int, rng: random.Random, goes_on: bool = False
     Where it *goes_on*, a refusal of the database's ends no client.
     """
     is_over = threading.Event()
-    kinds: list[Callable[[_Client], None]] = [*[_embed] * EMBEDDERS, _make, _switch, _switch, _import]
+    kinds: list[Callable[[_Client], None]] = [*[_embed] * EMBEDDERS, _make, _switch, _switch, _import, _apply]
     clients = [
         (kind, _Client(scene, port, random.Random(rng.random()), is_over, goes_on=goes_on))
         for port in ports
@@ -97,9 +97,7 @@ class _Refused(Exception):
 class _Client:
     """One connection, used by one thread."""
 
-    def __init__(
-        self, scene: Scene, port: int, rng: random.Random, is_over: threading.Event, *, goes_on: bool
-    ) -> None:
+    def __init__(self, scene: Scene, port: int, rng: random.Random, is_over: threading.Event, *, goes_on: bool) -> None:
         self.scene = scene
         self.rng = rng
         self.is_over = is_over
@@ -217,6 +215,23 @@ def _import(client: _Client) -> None:
         client.change(
             f"/suites/{suite}/revisions", retrieval_settings={"top_k": 10}, cases=[_case() for _ in range(count)]
         )
+
+
+def _apply(client: _Client) -> None:
+    """Make a whole project with one document."""
+    parts = {"artifact": "a", "runtime": "r", "identity": "i"}
+    project = {
+        "name": "P",
+        "artifacts": {"a": {"source": "s", "revision": "r", "files": {"f": "0" * 64}}},
+        "runtimes": {"r": {"kind": "steelyard", "base_url": "http://127.0.0.1:9/v1"}},
+        "identities": {"i": {"model": "m", "dimension": 4, "pooling": "mean", "is_normalized": True,
+                             "max_length": 256, "dtype": "int8"}},
+        "deployments": {"d": {**parts, "stage": "production"}, "e": {**parts, "stage": "nonproduction"}},
+        "bindings": {CAPABILITY: {"current_deployment": "d", "routes": {"next": {"deployment": "e"}},
+                                  "clients": {"c": {"name": "C"}}}},
+        "suites": {"s": {"name": "S"}},
+    }  # fmt: skip
+    client.change("/apply", document={"projects": {_slug(): project}}, dry_run=False)
 
 
 def _case() -> dict[str, Any]:

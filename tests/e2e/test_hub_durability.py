@@ -42,5 +42,5 @@ def test_a_hundred_kills_leave_every_answer_and_nothing_half_made(databases, ups
                 live_and_die(scene, rng, freezes=2)
                 with capsys.disabled():
                     said = f"{databases.kind}: {10 * chapter + life + 1} of 100 kills"
-                    print(f"\r{said}, {len(scene.ledger.embedded)} calls answered", end="", file=sys.stderr, flush=True)
+                    sys.stderr.write(f"\r{said}, {len(scene.ledger.embedded)} calls answered\033[K")
             live_and_leave(scene, rng)
