@@ -32,14 +32,14 @@ def test_a_killed_hub_leaves_every_answer_and_nothing_half_made(databases, upstr
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_a_hundred_kills_leave_every_answer_and_nothing_half_made(databases, upstream, capsys):
     rng = seeded()
     for chapter in range(10):  # Each with a database of its own, since a check reads all of it.
         with databases.fresh() as url:
             scene = make_scene(url, upstream)
             for life in range(10):
-                live_and_die(scene, rng, freezes=2)
+                live_and_die(scene, rng)
                 with capsys.disabled():
                     said = f"{databases.kind}: {10 * chapter + life + 1} of 100 kills"
                     sys.stderr.write(f"\r{said}, {len(scene.ledger.embedded)} calls answered\033[K")

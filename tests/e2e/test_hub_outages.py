@@ -52,6 +52,7 @@ def test_a_hub_outlives_the_death_of_its_postgresql(scene, cluster):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_hub_outlives_many_deaths_of_its_postgresql(scene, cluster):
     outlive(scene, cluster, times=20)
 

@@ -73,7 +73,7 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     api = _api(database)
     document = _document(api)
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
-    api.router.routes.extend([*gateway.routes(), *about])
+    api.router.routes[:0] = [*gateway.routes(), *about]  # First, for FastAPI tries one route after the other.
     paths = Paths(_routes_of(api))
     handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
     _answer_errors(api, handlers)
