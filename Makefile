@@ -19,11 +19,11 @@ $(VENV)/.made:
 	@touch $@
 
 $(RUN_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,hub]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub]'
 	@touch $@
 
 $(DEV_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,hub,torch,plots,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,torch,plots,dev]'
 	@touch $@ $(RUN_READY)
 
 demo: $(RUN_READY) ## Pull a small language model, serve it and show three real decisions (ONCE=1: then stop)

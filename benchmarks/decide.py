@@ -202,7 +202,7 @@ PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
 
 def weights_path() -> Path:
     """Return where the weights lie; leaves where they are not pulled."""
-    path = store.path_of(catalogue.require(MODEL), store.models_dir(os.environ))
+    path = store.path_of(catalogue.require(MODEL).main, store.models_dir(os.environ))
     return path if path.is_file() else sys.exit(f"pull the weights first: steelyard models pull {MODEL}")
 
 

@@ -17,6 +17,7 @@ from steelyard.decide.api.errors import STATUS_OF
 from steelyard.decide.metrics import Metrics
 from steelyard.decide.settings import SETTINGS
 from steelyard.models.catalogue import CATALOGUE
+from steelyard.models.progress import readable_size
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
@@ -55,10 +56,19 @@ def metrics() -> str:
 def weights() -> str:
     """Return the table of weights that can be pulled."""
     rows = [
-        (f"`{w.name}`", f"{w.size_bytes / 1e6:.0f} MB", w.licence, w.hub_repository or "none known", f"`{w.sha256}`")
-        for w in CATALOGUE
+        (
+            f"`{model.name}`",
+            model.kind.value,
+            f"`{file.file_name}`",
+            readable_size(file.size_bytes),
+            file.licence,
+            file.hub_repository or "none known",
+            f"`{file.sha256}`",
+        )
+        for model in CATALOGUE
+        for file in model.files
     ]
-    return _table(("name", "size", "licence", "official repository", "SHA-256"), rows)
+    return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
 PARTS = {"settings": lambda: settings(SETTINGS), "errors": errors, "metrics": metrics, "weights": weights}

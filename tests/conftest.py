@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from steelyard.models import catalogue, fetch, store
 from steelyard.models.progress import SilentReport
-from steelyard.models.pull import Sources, pull
+from steelyard.models.pull import Sources, pull_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,13 +33,13 @@ settings.load_profile("steelyard")
 
 @pytest.fixture(scope="session")
 def weights() -> Callable[[str], Path]:
-    """Give the path of a catalogue entry's verified file, pulled into the usual folder where it is missing."""
+    """Give the path of a model's main file; all its files are verified, and pulled where they are missing."""
 
     @functools.cache
     def path_of(name: str) -> Path:
         sources = Sources(fetch.endpoint_of(os.environ))
         directory = store.models_dir(os.environ)
-        return pull(catalogue.require(name), directory=directory, sources=sources, report=SilentReport())
+        return pull_model(catalogue.require(name), directory=directory, sources=sources, report=SilentReport())
 
     return path_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from steelyard.decide.commands import decide, serve
+from steelyard.embed.commands import embed
 from steelyard.hub.commands import hub
 from steelyard.models.commands import models
 
@@ -19,6 +20,7 @@ def main() -> None:
 
 
 main.add_command(decide)
+main.add_command(embed)
 main.add_command(hub)
 main.add_command(models)
 semif_serve = serve

@@ -94,7 +94,7 @@ def test_a_result_says_what_was_loaded(engine):
     assert other["model"] == {**engine.model, "serving_config": engine.serving_config}
     pulled = catalogue.find(str(engine.model["source"]))
     if pulled is not None:
-        assert engine.model["gguf_sha256"] == pulled.sha256
+        assert engine.model["gguf_sha256"] == pulled.main.sha256
     for library in {"llamacpp": ["xllamacpp"], "torch": ["torch", "transformers"]}.get(engine.traits.name, []):
         assert engine.model[f"{library}_version"] == importlib.metadata.version(library)
 

@@ -186,7 +186,7 @@ def test_a_file_with_broken_bytes_in_its_head_is_refused_or_loads(content, write
 
 
 def test_a_file_that_is_not_the_pinned_one_is_refused_with_both_hashes(weights):
-    pin, own = "0" * 64, catalogue.require(SMALL).sha256
+    pin, own = "0" * 64, catalogue.require(SMALL).main.sha256
     assert load(weights(SMALL), sha256=pin) == (
         f"SEMIF_MODEL: {weights(SMALL)} is not m: its SHA-256 is {own}, not {pin}; "
         f"run: steelyard models pull m --models-dir {weights(SMALL).parent}"

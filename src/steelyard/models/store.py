@@ -17,7 +17,7 @@ from steelyard.models.errors import AbsentWeightsError, DiskFullError, ModelsDir
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from steelyard.models.catalogue import Weights
+    from steelyard.models.catalogue import Model, Weights
 
 MODELS_DIR_VARIABLE = "SEMIF_MODELS_DIR"
 _HOME_RELATIVE = Path("steelyard") / "models"
@@ -89,15 +89,24 @@ def status_of(weights: Weights, directory: Path) -> Status:
     return Status.PARTIAL if partials_of(weights, directory) else Status.ABSENT
 
 
-def verify(weights: Weights, directory: Path, *, on_bytes: Callable[[int], object] = lambda _count: None) -> None:
-    """Read the whole file of *weights*, telling *on_bytes* each chunk's size, and return if it is the official one.
+def status_of_model(model: Model, directory: Path) -> Status:
+    """Return the state of all files of *model* together: present or absent only if every one is; raises OSError."""
+    states = {status_of(weights, directory) for weights in model.files}
+    if Status.DAMAGED in states:
+        return Status.DAMAGED
+    return states.pop() if len(states) == 1 else Status.PARTIAL
+
+
+def verify(model: Model, directory: Path, *, on_bytes: Callable[[int], object] = lambda _count: None) -> None:
+    """Read all files of *model*, telling *on_bytes* each chunk's size, and return if they are the official ones.
 
     Raises AbsentWeightsError, WrongWeightsError or OSError.
     """
-    path = path_of(weights, directory)
-    if not path.is_file():
-        raise AbsentWeightsError(f"{weights.name} is not in {directory}: run 'steelyard models pull {weights.name}'.")
-    check(path, weights=weights, on_bytes=on_bytes)
+    paths = [path_of(weights, directory) for weights in model.files]
+    if not all(path.is_file() for path in paths):
+        raise AbsentWeightsError(f"{model.name} is not in {directory}: run 'steelyard models pull {model.name}'.")
+    for path, weights in zip(paths, model.files, strict=True):
+        check(path, weights=weights, on_bytes=on_bytes)
 
 
 def check(path: Path, *, weights: Weights, on_bytes: Callable[[int], object]) -> None:

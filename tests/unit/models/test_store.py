@@ -9,6 +9,8 @@ from steelyard.models import store
 from steelyard.models.errors import AbsentWeightsError, DiskFullError, ModelsDirError, WrongWeightsError
 from steelyard.models.store import Status
 
+SECOND = b'{"a": "second file"}'
+
 
 @pytest.mark.parametrize(
     ("environ", "expected"),
@@ -56,28 +58,56 @@ def test_a_file_of_another_size_is_damaged(tmp_path, weights, content):
     assert store.status_of(weights, tmp_path) is Status.DAMAGED
 
 
-def test_the_official_file_verifies_and_each_byte_is_told(tmp_path, weights, content):
-    store.path_of(weights, tmp_path).write_bytes(content)
+@pytest.fixture
+def present(tmp_path, model, content):
+    """Give the folder in which both files of a model lie."""
+    for weights, data in zip(model.files, (content, SECOND), strict=True):
+        store.path_of(weights, tmp_path).write_bytes(data)
+    return tmp_path
+
+
+def test_the_official_files_verify_and_each_byte_is_told(present, model):
     told: list[int] = []
-    store.verify(weights, tmp_path, on_bytes=told.append)
-    assert sum(told) == len(content)
+    store.verify(model, present, on_bytes=told.append)
+    assert sum(told) == model.size_bytes
 
 
-def test_an_absent_file_does_not_verify_and_says_how_to_get_it(tmp_path, weights):
+def test_a_model_is_present_only_with_all_its_files(present, model, weights):
+    assert store.status_of_model(model, present) is Status.PRESENT
+    store.path_of(weights, present).unlink()
+    assert store.status_of_model(model, present) is Status.PARTIAL
+    store.path_of(model.files[1], present).unlink()
+    assert store.status_of_model(model, present) is Status.ABSENT
+
+
+def test_a_model_with_one_file_of_another_size_is_damaged(present, model):
+    store.path_of(model.files[1], present).write_bytes(b"{}")
+    assert store.status_of_model(model, present) is Status.DAMAGED
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_an_absent_file_does_not_verify_and_says_how_to_get_it(present, model, missing):
+    store.path_of(model.files[missing], present).unlink()
     with pytest.raises(AbsentWeightsError, match="run 'steelyard models pull tiny'"):
-        store.verify(weights, tmp_path)
+        store.verify(model, present)
 
 
-def test_a_wrong_size_says_both_sizes(tmp_path, weights, content):
-    store.path_of(weights, tmp_path).write_bytes(content[:-1])
+def test_a_wrong_size_says_both_sizes(present, model, weights, content):
+    store.path_of(weights, present).write_bytes(content[:-1])
     with pytest.raises(WrongWeightsError, match=f"expected {len(content)} bytes, got {len(content) - 1} bytes"):
-        store.verify(weights, tmp_path)
+        store.verify(model, present)
 
 
-def test_one_flipped_bit_says_both_hashes(tmp_path, weights, content):
-    store.path_of(weights, tmp_path).write_bytes(bytes([content[0] ^ 1]) + content[1:])
+def test_one_flipped_bit_says_both_hashes(present, model, weights, content):
+    store.path_of(weights, present).write_bytes(bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(WrongWeightsError, match=f"expected SHA-256 {weights.sha256}, got SHA-256 [0-9a-f]{{64}}"):
-        store.verify(weights, tmp_path)
+        store.verify(model, present)
+
+
+def test_a_wrong_bit_in_a_later_file_is_found_too(present, model):
+    store.path_of(model.files[1], present).write_bytes(SECOND.swapcase())
+    with pytest.raises(WrongWeightsError, match=r"tiny\.json is not the official file"):
+        store.verify(model, present)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
