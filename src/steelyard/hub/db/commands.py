@@ -19,6 +19,7 @@ from steelyard.hub.db.errors import (
     DowngradeRefused,
     RestoreRefused,
     SchemaRefused,
+    StoreMissing,
     StoreServed,
     StoreUnavailable,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # What refuses a command, or a start, before anything has changed.
 STORE_EXIT_CODES: Mapping[type[SteelyardError], int] = {
     BadDatabaseUrl: EXIT_REFUSED,
+    StoreMissing: EXIT_REFUSED,
     SchemaRefused: EXIT_REFUSED,
     DowngradeRefused: EXIT_REFUSED,
     RestoreRefused: EXIT_REFUSED,
