@@ -24,6 +24,7 @@ from steelyard.hub.examples import examples
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
 from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
+from steelyard.hub.gateway.log_api import log_router
 from steelyard.hub.gateway.openapi import gateway_document
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.handlers import Handlers
@@ -98,7 +99,8 @@ def _api(database: Database) -> FastAPI:
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (catalog_router, suites_router, declare_router, credentials_router, audit_router):
+    routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
+    for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
 
