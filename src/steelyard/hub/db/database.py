@@ -42,7 +42,7 @@ class Limits:
 
     pool_size: int = 8
     wait_s: float = 10.0  # For a connection of the pool, for a lock, and for SQLite's other writers.
-    statement_s: float = 30.0
+    statement_s: float = 30.0  # On PostgreSQL; 0 is no limit.
     idle_s: float = 60.0  # In a transaction of PostgreSQL's that its process has forgotten.
     connect_s: int = 5
 
