@@ -16,8 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from steelyard.decide.api.errors import STATUS_OF
 from steelyard.decide.metrics import Metrics
 from steelyard.decide.settings import SETTINGS
+from steelyard.hub.db.commands import STORE_EXIT_CODES
+from steelyard.hub.db.errors import StoreError
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
+from steelyard.shell.refusals import EXIT_FAILED
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
@@ -71,7 +74,31 @@ def weights() -> str:
     return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
-PARTS = {"settings": lambda: settings(SETTINGS), "errors": errors, "metrics": metrics, "weights": weights}
+def store() -> str:
+    """Return the table of what the hub's store refuses and how it fails."""
+    rows = [
+        (
+            f"`{kind.code}`",
+            str(next((code for base, code in STORE_EXIT_CODES.items() if issubclass(kind, base)), EXIT_FAILED)),
+            _first_line(kind.__doc__ or ""),
+        )
+        for kind in store_error_kinds(StoreError)
+    ]
+    return _table(("code", "exit code", "message, where none says more"), rows)
+
+
+def store_error_kinds(kind: type[StoreError]) -> list[type[StoreError]]:
+    """Return every class below *kind*, in the order of their definition."""
+    return [found for child in kind.__subclasses__() for found in (child, *store_error_kinds(child))]
+
+
+PARTS = {
+    "store": store,
+    "settings": lambda: settings(SETTINGS),
+    "errors": errors,
+    "metrics": metrics,
+    "weights": weights,
+}
 
 
 def main() -> None:
