@@ -30,14 +30,14 @@ from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.application import unforeseen_middleware
-from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
+from steelyard.web.errors import ClientGone, NotReady
 from steelyard.web.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
-    from starlette.types import Scope
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
@@ -62,10 +62,10 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
     gateway = Gateway(settings, database, admission=admission, environ=environ)
-    application = _api(database)
-    application.router.routes.extend([*gateway.routes(), *_own_routes(admission, metrics, gateway)])
+    api = _api(database)
+    api.router.routes.extend(_own_routes(admission, metrics, gateway))
     app = Gate(
-        application,
+        _by_path(gateway.application(), api),
         guard=_guard(settings, database),
         answer=_answer_refusal,
         label=_label,
@@ -84,12 +84,12 @@ def _api(database: Database) -> FastAPI:
         openapi_url="/openapi.json",
         redirect_slashes=False,  # Paths are exact: a trailing slash is another path.
         exception_handlers={
-            HTTPException: _answer_http_exception,
+            HTTPException: answer_http_exception,
             RequestValidationError: answer_exception,
             SteelyardError: answer_exception,
             ClientGone: answer_exception,
         },
-        middleware=[unforeseen_middleware(_answer_unforeseen)],
+        middleware=[unforeseen_middleware(answer_exception)],
     )
     routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
     for router in routers:
@@ -113,25 +113,21 @@ def _guard(settings: Settings, database: Database) -> Guard:
     )
 
 
+def _by_path(gateway: ASGIApp, api: ASGIApp) -> ASGIApp:
+    """Return both as one. The gateway has the traffic, so it goes past what the catalogue's API needs."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (gateway if _is_openai(scope) else api)(scope, receive, send)
+
+    return app
+
+
 def _is_openai(scope: Scope) -> bool:
     return str(scope["path"]).startswith(f"{GATEWAY_PREFIX}/")
 
 
 def _answer_refusal(refusal: RequestRefused, scope: Scope) -> Response:
     return openai_answer_for(refusal) if _is_openai(scope) else answer_refusal(scope, refusal)
-
-
-async def _answer_http_exception(request: Request, error: Exception) -> Response:
-    problem = await answer_http_exception(request, error)
-    if not _is_openai(request.scope):
-        return problem
-    answer = openai_answer_for(NotFound() if problem.status_code == 404 else MethodNotAllowed())
-    answer.headers.update({name: value for name, value in problem.headers.items() if name == "allow"})
-    return answer
-
-
-async def _answer_unforeseen(request: Request, error: Exception) -> Response:
-    return openai_answer_for(error) if _is_openai(request.scope) else await answer_exception(request, error)
 
 
 def _own_routes(admission: Admission, metrics: Metrics, gateway: Gateway) -> list[Route]:
