@@ -7,6 +7,7 @@
     │   └── UnknownReference    nothing has an id that was sent
     └── Conflict            what was sent does not fit the hub's present state
         ├── SlugTaken
+        ├── BindingExists
         ├── VersionConflict
         ├── NotEligible
         ├── PlanChanged
@@ -60,6 +61,12 @@ class SlugTaken(Conflict):
     """The slug is taken; choose another."""
 
     code = "SLUG_TAKEN"
+
+
+class BindingExists(Conflict):
+    """The project has a binding for this capability and channel already; use that one."""
+
+    code = "BINDING_EXISTS"
 
 
 class VersionConflict(Conflict):

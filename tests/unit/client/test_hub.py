@@ -78,3 +78,21 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     with HubClient("http://127.0.0.1:1", credential=SECRET) as hub:
         assert not hub._client._mounts
+
+
+def test_a_change_and_an_import_are_posts_under_the_thing():
+    asked = []
+
+    def answer(request):
+        asked.append((request.method, request.url.path, request.read()))
+        return httpx2.Response(201, json={"id": "1"})
+
+    with client(answer) as hub:
+        hub.act("credentials", "x", "revoke")
+        hub.act("routes", "x", "activate", {"expected_version": 2})
+        assert hub.import_revision("x", {"cases": []}).is_new
+    assert asked == [
+        ("POST", "/api/v1/credentials/x/revoke", b""),
+        ("POST", "/api/v1/routes/x/activate", b'{"expected_version":2}'),
+        ("POST", "/api/v1/suites/x/revisions", b'{"cases":[]}'),
+    ]

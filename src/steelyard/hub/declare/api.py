@@ -8,17 +8,16 @@ from fastapi import APIRouter
 from steelyard.hub.db.database import Database
 from steelyard.hub.declare import service
 from steelyard.hub.declare.schemas import Applied, Apply
-from steelyard.hub.rest.access import Operator
 from steelyard.hub.rest.bodies import StrictRoute
-from steelyard.hub.rest.problems import problems
+from steelyard.hub.rest.checks import Operator
 
 
 def declare_router(database: Database) -> APIRouter:
     """Return the endpoint under /api/v1."""
-    router = APIRouter(route_class=StrictRoute, tags=["declaration"], responses=problems(400, 401, 403, 429))
+    router = APIRouter(route_class=StrictRoute, tags=["declaration"], responses={403: {}})
 
-    @router.post("/apply", responses=problems(408, 409, 413, 415, 422))
-    def apply(body: Apply, actor: Operator) -> Applied:
+    @router.post("/apply", responses={409: {}})
+    def apply(actor: Operator, body: Apply) -> Applied:
         """Make the hub have what a document says, all of it or nothing; a dry run says what would be done."""
         with database.write() as connection:
             now = database.now(connection)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from steelyard.hall.errors import SteelyardError
+from steelyard.hub.db.errors import StoreError
 from steelyard.hub.gateway.domain.answers import as_base64
 from steelyard.hub.gateway.domain.calls import read_call
 from steelyard.hub.gateway.domain.errors import (
@@ -28,14 +28,12 @@ from steelyard.hub.gateway.domain.errors import (
 )
 from steelyard.hub.gateway.domain.targets import require_client
 from steelyard.web.answers import JSONAnswer, NoAnswer
-from steelyard.web.application import build_application
 from steelyard.web.bodies import read_json
-from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, RequestRefused
+from steelyard.web.errors import ClientGone, RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from steelyard.hub.settings import Settings
     from steelyard.web.admission import Admission
 
+logger = logging.getLogger("steelyard.hub")
 PREFIX = "/v1"
 
 # An error has the status of its nearest class here.
@@ -73,20 +72,12 @@ class GatewayApi:
         self._admission = admission
         self._settings = settings
 
-    def application(self) -> Starlette:
-        """Return the endpoints as an application, which answers its own errors in OpenAI's shape."""
-        return build_application(
-            [
-                Route(f"{PREFIX}/embeddings", self.embed, methods=["POST"]),
-                Route(f"{PREFIX}/models", self.models, methods=["GET"]),
-            ],
-            handlers={
-                HTTPException: answer_http_exception,
-                SteelyardError: answer_exception,
-                ClientGone: answer_exception,
-            },
-            answer_unforeseen=answer_exception,
-        )
+    def routes(self) -> list[Route]:
+        """Return the endpoints by path and method."""
+        return [
+            Route(f"{PREFIX}/embeddings", _answering(self.embed), methods=["POST"]),
+            Route(f"{PREFIX}/models", _answering(self.models), methods=["GET"]),
+        ]
 
     async def embed(self, request: Request) -> Response:
         """Embed texts through one of the client's routes."""
@@ -117,23 +108,28 @@ def answer_for(error: Exception) -> Response:
     """Return the answer for *error* in OpenAI's shape; what the table does not know is unforeseen."""
     if isinstance(error, RequestRefused):
         return _error(error.status, code=error.code, message=str(error), headers=error.headers)
+    if isinstance(error, StoreError):  # The guard could not ask who calls.
+        error = CatalogueUnavailable()
     known = error if isinstance(error, GatewayError) else Unforeseen()
     status = next(STATUS_OF[kind] for kind in type(known).__mro__ if kind in STATUS_OF)
     field = known.field if isinstance(known, InvalidCall) else "model" if isinstance(known, ModelNotFound) else None
     return _error(status, code=known.code, message=str(known), field=field, headers=_headers(known, status))
 
 
-async def answer_exception(_request: Request, error: Exception) -> Response:
-    """Answer an error that an endpoint raised; a departed client gets none."""
-    return NoAnswer() if isinstance(error, ClientGone) else answer_for(error)
+def _answering(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return *endpoint* with its errors answered; a departed client gets no answer."""
 
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ClientGone:
+            return NoAnswer()
+        except (RequestRefused, GatewayError) as error:
+            return answer_for(error)
+        except Exception as error:
+            logger.exception("Unforeseen failure of %s", request.state.request_id)
+            return answer_for(error)
 
-async def answer_http_exception(_request: Request, error: Exception) -> Response:
-    """Answer the router's own refusals in the same shape."""
-    headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    is_missing = isinstance(error, HTTPException) and error.status_code == 404
-    answer = answer_for(NotFound() if is_missing else MethodNotAllowed())
-    answer.headers.update(headers)
     return answer
 
 

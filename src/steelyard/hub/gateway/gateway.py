@@ -12,7 +12,7 @@ from steelyard.hub.gateway.upstream import Upstream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.applications import Starlette
+    from starlette.routing import Route
 
     from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
@@ -38,9 +38,9 @@ class Gateway:
         """Whether requests can be logged, and so answered."""
         return self._log.is_healthy
 
-    def application(self) -> Starlette:
-        """Return the endpoints under /v1."""
-        return self._api.application()
+    def routes(self) -> list[Route]:
+        """Return the endpoints."""
+        return self._api.routes()
 
     async def disconnect(self) -> None:
         """Close the connections to the runtimes; their event loop must still run."""

@@ -12,9 +12,8 @@ from pydantic import AwareDatetime, Field
 from steelyard.hub.db.database import Database
 from steelyard.hub.gateway import store
 from steelyard.hub.gateway.domain.entries import LoggedRequest, Status
-from steelyard.hub.rest.access import Viewer
+from steelyard.hub.rest.checks import Viewer
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
-from steelyard.hub.rest.problems import problems
 
 
 class LogQuery(PageQuery):
@@ -32,10 +31,10 @@ class LogQuery(PageQuery):
 
 def log_router(database: Database) -> APIRouter:
     """Return the endpoint under /api/v1."""
-    router = APIRouter(tags=["gateway"], responses=problems(400, 401, 403, 422, 429))
+    router = APIRouter(tags=["gateway"], responses={403: {}})
 
     @router.get("/gateway-requests")
-    def list_gateway_requests(query: Annotated[LogQuery, Query()], _actor: Viewer) -> Page[LoggedRequest]:
+    def list_gateway_requests(_actor: Viewer, query: Annotated[LogQuery, Query()]) -> Page[LoggedRequest]:
         """List embedding requests, newest first: who asked what deployment when, and how it ended; never a text."""
         with database.read() as connection:
             return page_of(store.page_of_requests(connection, **query.arguments()), query=query)

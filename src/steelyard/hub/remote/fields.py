@@ -26,7 +26,7 @@ REFERENCES = {
     "runtime_id": "runtimes",
     "embedding_identity_id": "identities",
     "service_client_id": "clients",
-    "suite_id": "suites",
+    "route_id": "routes",
 }
 _OPTION_NAMES = {
     "project_binding_id": "binding",
@@ -57,6 +57,8 @@ def schema_called(name: str) -> type[BaseModel]:
     try:
         schema: type[BaseModel] = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
+        if str(error.name).startswith("steelyard"):
+            raise
         raise MissingExtra from error
     return schema
 

@@ -113,8 +113,13 @@ NOUNS = (
     ),
     Noun(
         name="audit", plural="audit events", singular="audit event", summary="Who did what to what.",
-        collection="audit-events", columns=("id", "at", "actor", "action", "subject_id"), query="steelyard.hub.audit.api:AuditQuery",
-        named_by=None, is_shown=False, is_owned=False,
+        collection="audit-events", columns=("id", "at", "actor", "action", "subject_id"),
+        query="steelyard.hub.audit.api:AuditQuery", named_by=None, is_shown=False, is_owned=False,
+    ),
+    Noun(
+        name="requests", singular="request", summary="What went through the gateway.", collection="gateway-requests",
+        columns=("request_id", "started_at", "status", "input_count", "tokens", "latency_ms", "error_code"),
+        query="steelyard.hub.gateway.log_api:LogQuery", named_by=None, is_shown=False, is_owned=False,
     ),
 )  # fmt: skip
 BY_NAME = {noun.name: noun for noun in NOUNS}

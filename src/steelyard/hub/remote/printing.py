@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from steelyard.client import Page, Thing
 
-_WIDEST = 60
+_WIDEST = 64
 
 
 def print_json(value: object) -> None:
