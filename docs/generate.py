@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from steelyard.decide.api.errors import STATUS_OF
 from steelyard.decide.metrics import Metrics
 from steelyard.decide.settings import SETTINGS
+from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
+from steelyard.hub.gateway.domain.errors import GatewayError
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
 from steelyard.web.errors import RequestRefused
@@ -71,7 +73,29 @@ def weights() -> str:
     return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
-PARTS = {"settings": lambda: settings(SETTINGS), "errors": errors, "metrics": metrics, "weights": weights}
+def gateway_errors() -> str:
+    """Return the table of the gateway's error answers."""
+    refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
+    own = [(_gateway_status(e), e.code, e.__doc__ or "") for e in _subclasses(GatewayError) if "code" in vars(e)]
+    rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *own})]
+    return _table(("status", "code", "message, where none says more"), rows)
+
+
+def _subclasses(kind: type[GatewayError]) -> list[type[GatewayError]]:
+    return [found for child in kind.__subclasses__() for found in (child, *_subclasses(child))]
+
+
+def _gateway_status(kind: type[GatewayError]) -> int:
+    return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
+
+
+PARTS = {
+    "settings": lambda: settings(SETTINGS),
+    "errors": errors,
+    "metrics": metrics,
+    "weights": weights,
+    "gateway_errors": gateway_errors,
+}
 
 
 def main() -> None:
