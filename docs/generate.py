@@ -9,15 +9,18 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from steelyard.decide.api.errors import STATUS_OF
 from steelyard.decide.metrics import Metrics
 from steelyard.decide.settings import SETTINGS
+from steelyard.hall.errors import SteelyardError
 from steelyard.hub.db.commands import STORE_EXIT_CODES
 from steelyard.hub.db.errors import StoreError
+from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
+from steelyard.hub.gateway.domain.errors import GatewayError
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
 from steelyard.shell.refusals import EXIT_FAILED
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from steelyard.hall.settings import SettingsTable
 
+Error = TypeVar("Error", bound=SteelyardError)
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -82,14 +86,26 @@ def store() -> str:
             str(next((code for base, code in STORE_EXIT_CODES.items() if issubclass(kind, base)), EXIT_FAILED)),
             _first_line(kind.__doc__ or ""),
         )
-        for kind in store_error_kinds(StoreError)
+        for kind in kinds_below(StoreError)
     ]
     return _table(("code", "exit code", "message, where none says more"), rows)
 
 
-def store_error_kinds(kind: type[StoreError]) -> list[type[StoreError]]:
+def gateway_errors() -> str:
+    """Return the table of the gateway's error answers."""
+    refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
+    own = [(_gateway_status(e), e.code, e.__doc__ or "") for e in kinds_below(GatewayError) if "code" in vars(e)]
+    rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *own})]
+    return _table(("status", "code", "message, where none says more"), rows)
+
+
+def kinds_below(kind: type[Error]) -> list[type[Error]]:
     """Return every class below *kind*, in the order of their definition."""
-    return [found for child in kind.__subclasses__() for found in (child, *store_error_kinds(child))]
+    return [found for child in kind.__subclasses__() for found in (child, *kinds_below(child))]
+
+
+def _gateway_status(kind: type[GatewayError]) -> int:
+    return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
 
 
 PARTS = {
@@ -98,6 +114,7 @@ PARTS = {
     "errors": errors,
     "metrics": metrics,
     "weights": weights,
+    "gateway_errors": gateway_errors,
 }
 
 
