@@ -197,9 +197,9 @@ def test_a_difference_is_refused_with_what_to_do_instead(hub, slug, path):
     ("text", "sentence"),
     [
         ("[projects", "is no TOML: "),
-        ("project = 1", "project: Extra inputs are not permitted"),
+        ("project = 1", "project: is no name that is known here"),
         ('[projects.x]\nname = "X"\n[projects.x.runtimes.r]\nkind = 1\nbase_url = "http://a"', "runtimes.r.kind: "),
-        ('[projects.x]\nname = "X"\nsecret = "s"', "projects.x.secret: Extra"),
+        ('[projects.x]\nname = "X"\nsecret = "s"', "projects.x.secret: is no name"),
         ("[projects.x]\nname = 2026-11-30", "projects.x.name: "),
     ],
 )

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from steelyard.hub.remote.errors import BadFile, ToldRefusal, WrongUse
-from steelyard.hub.remote.fields import schema_called
+from steelyard.hub.remote.faults import as_lines, checked, dotted
 from steelyard.hub.remote.session import asking, refusals, url_option
 
 if TYPE_CHECKING:
     from steelyard.client import Thing
 
 _SCHEMA = "steelyard.hub.declare.schemas:Document"
-_MOST_FAULTS = 20
 _SIGNS = {"create": "+", "change": "~", "refused": "!"}
 
 
@@ -72,16 +71,9 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _checked(parsed: dict[str, Any], *, path: Path) -> dict[str, Any]:
-    schema = schema_called(_SCHEMA)
-    from pydantic import ValidationError  # noqa: PLC0415  # It comes with the extra `hub`.
-
-    try:
-        document = schema.model_validate(parsed)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors(include_url=False)]
-        more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
-        lines = "".join(f"\n  {fault}" for fault in [*faults[:_MOST_FAULTS], *more])
-        raise BadFile(f"{path} is no document for the hub:{lines}") from None
+    document, faults = checked(_SCHEMA, parsed)
+    if document is None:
+        raise BadFile(f"{path} is no document for the hub:{as_lines([f'{dotted(at)}: {rule}' for at, rule in faults])}")
     dumped: dict[str, Any] = document.model_dump(mode="json", exclude_unset=True)
     return dumped
 
