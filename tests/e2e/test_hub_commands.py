@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 import uuid
@@ -180,6 +182,24 @@ def test_a_file_is_shown_first_and_done_once(hub, slug, path):
     assert hub.run("apply", "-f", str(path), "--yes").stderr == "Done.\n"
     again = hub.run("apply", "-f", str(path))
     assert (again.stdout, again.stderr) == ("= 8 unchanged\n", "Nothing to do.\n")
+
+
+@pytest.mark.parametrize(("answer", "code", "last"), [("y", 0, "Done."), ("n", 1, "Nothing was done")])
+def test_on_a_terminal_it_asks(hub, slug, path, answer, code, last):
+    terminal, other_end = pty.openpty()
+    environ = {"STEELYARD_URL": hub.url, "STEELYARD_CREDENTIAL": hub.secret, "PATH": ""}
+    try:
+        os.write(terminal, f"{answer}\n".encode())
+        ran = subprocess.run(
+            [STEELYARD, "hub", "apply", "-f", str(path)], env=environ, stdin=other_end, capture_output=True, text=True,
+            check=False, timeout=WAIT_S,
+        )  # fmt: skip
+    finally:
+        os.close(terminal)
+        os.close(other_end)
+    assert (ran.returncode, last in ran.stderr) == (code, True), ran.stderr
+    assert "Do this? [y/N]" in ran.stdout
+    assert len(shown(hub, "projects", "list", "--slug", slug)["items"]) == (1 if answer == "y" else 0)
 
 
 def test_a_difference_is_refused_with_what_to_do_instead(hub, slug, path):

@@ -216,6 +216,14 @@ def test_of_many_at_once_one_makes_everything(apply, operator):
     assert len(operator.get("/projects").json()["items"]) == 1
 
 
+def test_a_document_has_at_most_a_thousand_things(apply):
+    suites = {f"s{number}": {"name": "S"} for number in range(991)}
+    assert actions(apply(document(suites=suites), dry_run=True)) == ["create"] * 1000
+    answer = apply(document(suites=suites | {"one-more": {"name": "S"}}))
+    assert answer.status_code == 422
+    assert "has more than 1000 things" in answer.json()["errors"][0]["rule"]
+
+
 SLUGS = st.sampled_from(["a", "b.c", "d-1"])
 STAGES = st.sampled_from(["production", "nonproduction"])
 

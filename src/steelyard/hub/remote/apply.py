@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.hall.texts import shorten
 from steelyard.hub.remote.errors import BadFile, ToldRefusal, WrongUse
 from steelyard.hub.remote.faults import as_lines, checked, dotted
 from steelyard.hub.remote.session import asking, refusals, url_option
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from steelyard.client import Thing
 
 _SCHEMA = "steelyard.hub.declare.schemas:Document"
+_WIDEST = 100
 _SIGNS = {"create": "+", "change": "~", "refused": "!"}
 
 
@@ -101,7 +103,7 @@ def _value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return f"{{{', '.join(value)}}}"
-    return "none" if value is None else str(value)
+    return "none" if value is None else shorten(str(value), limit=_WIDEST)
 
 
 def _has_to_do(plan: Thing) -> bool:
