@@ -19,16 +19,18 @@ $(VENV)/.made:
 	@touch $@
 
 $(RUN_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,demo]'
 	@touch $@
 
 $(DEV_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,torch,plots,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,demo,torch,plots,dev]'
 	@touch $@ $(RUN_READY)
 
-demo: $(RUN_READY) ## Pull a small language model, serve it and show three real decisions (ONCE=1: then stop)
+demo: $(RUN_READY) ## Pull small models, serve them, embed through a hub and decide (ONCE=1: then stop)
+	$(BIN)/steelyard models pull all-minilm-l6-v2-int8
+	$(BIN)/steelyard models pull paraphrase-minilm-l3-v2
 	$(BIN)/steelyard models pull embedded
-	$(BIN)/python examples/decisions.py $(if $(ONCE),--once)
+	$(BIN)/python -m examples.demo $(if $(ONCE),--once)
 
 test: $(DEV_READY) ## Run every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow"

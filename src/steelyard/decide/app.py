@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
+from steelyard.decide.api.errors import answer_for
 from steelyard.decide.api.routes import DecideApi, answer_exception, answer_http_exception
 from steelyard.decide.domain.plans import Rules
 from steelyard.decide.metrics import Metrics
@@ -15,7 +16,6 @@ from steelyard.decide.service import ScoringService
 from steelyard.decide.startup import warm_up
 from steelyard.hall.errors import SteelyardError
 from steelyard.web.admission import Admission
-from steelyard.web.answers import ErrorAnswer
 from steelyard.web.application import build_application
 from steelyard.web.auth import token_guard
 from steelyard.web.errors import ClientGone
@@ -60,7 +60,7 @@ def build_server(settings: Settings, engine: Engine, *, on_poisoned: Callable[[]
     app = Gate(
         application,
         guard=token_guard(token=settings.api_token, open_routes={("GET", "/health"), ("HEAD", "/health")}),
-        answer=lambda refusal, _scope: ErrorAnswer.of(refusal),
+        answer=lambda error, _scope: answer_for(error),
         label=label_of_paths({route.path for route in routes}),
         on_answer=lambda path, status: metrics.count_request(path=path, status=status),
     )

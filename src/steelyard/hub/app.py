@@ -5,54 +5,64 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.routing import Route
 
 from steelyard.hall.errors import SteelyardError
+from steelyard.hub.about import OPEN_PATHS, about_operations, about_routes
 from steelyard.hub.audit.api import audit_router
 from steelyard.hub.catalog.api import catalog_router
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.declare.api import declare_router
+from steelyard.hub.examples import examples
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
 from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
+from steelyard.hub.gateway.log_api import log_router
+from steelyard.hub.gateway.openapi import gateway_document
 from steelyard.hub.metrics import Metrics
-from steelyard.hub.rest.problems import answer_exception, answer_http_exception, answer_refusal
+from steelyard.hub.rest.handlers import Handlers
+from steelyard.hub.rest.openapi import complete, merge, names_in
+from steelyard.hub.rest.paths import Paths
 from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
-from steelyard.web.answers import JSONAnswer
 from steelyard.web.application import unforeseen_middleware
-from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
+from steelyard.web.errors import ClientGone
 from steelyard.web.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.requests import Request
-    from starlette.types import Scope
-
     from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
-    from steelyard.web.errors import RequestRefused
 
 _PREFIX = "/api/v1"
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BURST_S = 2.0
+# FastAPI would hand spans and records with paths, queries and values of requests to an OpenTelemetry provider that any
+# package of the environment has set, and read FASTAPI_OTEL_AUTO_CONFIGURE. The hub has metrics and a log of its own.
+_NO_TELEMETRY: Any = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 
 
 @dataclass(frozen=True)
 class Hub:
-    """One process's application, the admission by which it drains, and the gateway, which is closed after that."""
+    """One process's application and its parts that end with it: the admission by which it drains, and the gateway."""
 
     app: Gate
     admission: Admission
     gateway: Gateway
+    document: dict[str, Any]
 
 
 def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, str]) -> Hub:
@@ -60,16 +70,21 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
     gateway = Gateway(settings, database, admission=admission, environ=environ)
-    application = _api(database)
-    application.router.routes.extend([*gateway.routes(), *_own_routes(admission, metrics, gateway)])
+    api = _api(database)
+    document = _document(api)
+    about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
+    api.router.routes.extend([*gateway.routes(), *about])
+    paths = Paths(_routes_of(api))
+    handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
+    _answer_errors(api, handlers)
     app = Gate(
-        application,
+        api,
         guard=_guard(settings, database),
-        answer=_answer_refusal,
-        label=_label,
+        answer=handlers.refuse,
+        label=lambda scope: paths.label(scope["path"]),
         on_answer=lambda path, status: metrics.count_request(path=path, status=status),
     )
-    return Hub(app=app, admission=admission, gateway=gateway)
+    return Hub(app=app, admission=admission, gateway=gateway, document=document)
 
 
 def _api(database: Database) -> FastAPI:
@@ -79,71 +94,44 @@ def _api(database: Database) -> FastAPI:
         description="A catalogue of embedding deployments, and the gateway to them.",
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        openapi_url=None,
         redirect_slashes=False,  # Paths are exact: a trailing slash is another path.
-        exception_handlers={
-            HTTPException: _answer_http_exception,
-            RequestValidationError: answer_exception,
-            SteelyardError: answer_exception,
-            ClientGone: answer_exception,
-        },
-        middleware=[unforeseen_middleware(_answer_unforeseen)],
+        telemetry=_NO_TELEMETRY,
+        generate_unique_id_function=lambda route: route.name,
     )
-    for router in (catalog_router, suites_router, credentials_router, audit_router):
+    routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
+    for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
 
 
+def _document(api: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document; what FastAPI does not know of the endpoints is added."""
+    document = api.openapi()
+    document["paths"].update(about_operations())
+    return merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document())
+
+
+def _routes_of(api: FastAPI) -> list[tuple[str, set[str]]]:
+    contexts = iter_route_contexts(api.routes)
+    return [(context.path, context.methods) for context in contexts if context.path and context.methods]
+
+
+def _answer_errors(api: FastAPI, handlers: Handlers) -> None:
+    api.add_exception_handler(HTTPException, handlers.answer_http)
+    for kind in (RequestValidationError, SteelyardError, ClientGone):
+        api.add_exception_handler(kind, handlers.answer)
+    api.user_middleware.append(unforeseen_middleware(handlers.answer))
+
+
 def _guard(settings: Settings, database: Database) -> Guard:
-    failures_per_second = settings.failures_per_minute / 60
     return Guard(
         database,
-        open_routes={("GET", "/health"), ("HEAD", "/health"), ("GET", "/openapi.json")},
-        failures=Buckets(
-            per_second=failures_per_second, burst=max(1, int(settings.failures_per_minute)), clock=time.monotonic
-        ),
-        calls=Buckets(
-            per_second=settings.calls_per_second,
-            burst=max(1, int(settings.calls_per_second * _BURST_S)),
-            clock=time.monotonic,
-        ),
+        open_paths=OPEN_PATHS,
+        failures=_buckets(settings.failures_per_minute / 60, burst=settings.failures_per_minute),
+        calls=_buckets(settings.calls_per_second, burst=settings.calls_per_second * _BURST_S),
     )
 
 
-def _is_openai(scope: Scope) -> bool:
-    return str(scope["path"]).startswith(f"{GATEWAY_PREFIX}/")
-
-
-def _answer_refusal(refusal: RequestRefused, scope: Scope) -> Response:
-    return openai_answer_for(refusal) if _is_openai(scope) else answer_refusal(scope, refusal)
-
-
-async def _answer_http_exception(request: Request, error: Exception) -> Response:
-    problem = await answer_http_exception(request, error)
-    if not _is_openai(request.scope):
-        return problem
-    answer = openai_answer_for(NotFound() if problem.status_code == 404 else MethodNotAllowed())
-    answer.headers.update({name: value for name, value in problem.headers.items() if name == "allow"})
-    return answer
-
-
-async def _answer_unforeseen(request: Request, error: Exception) -> Response:
-    return openai_answer_for(error) if _is_openai(request.scope) else await answer_exception(request, error)
-
-
-def _own_routes(admission: Admission, metrics: Metrics, gateway: Gateway) -> list[Route]:
-    async def health(request: Request) -> Response:
-        if "ready" in request.query_params and admission.is_draining:
-            raise NotReady("The hub is going down; send requests to another one")
-        if "ready" in request.query_params and not gateway.is_healthy:
-            raise NotReady("The request log cannot be written; the hub's log has the reason")
-        return JSONAnswer({"status": "ok", "version": version("steelyard")})
-
-    async def render_metrics(_request: Request) -> Response:
-        return Response(metrics.render(), headers={"Content-Type": _METRICS_TYPE})
-
-    return [Route("/health", health, methods=["GET"]), Route("/metrics", render_metrics, methods=["GET"])]
-
-
-def _label(scope: Scope) -> str:
-    return str(getattr(scope.get("route"), "path", "other"))
+def _buckets(per_second: float, *, burst: float) -> Buckets:
+    return Buckets(per_second=per_second, burst=max(1, int(burst)), clock=time.monotonic)

@@ -11,6 +11,7 @@ import click
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
 from steelyard.hub.db.commands import STORE_EXIT_CODES, db
+from steelyard.hub.remote.commands import add_remote_commands
 from steelyard.hub.settings import TABLE, load_settings
 from steelyard.shell.flags import host_and_port_flags, setting_flags
 from steelyard.shell.logs import log_to_stderr
@@ -36,6 +37,7 @@ def hub() -> None:
 
 
 hub.add_command(db)
+add_remote_commands(hub)
 
 
 @hub.command()
@@ -68,3 +70,43 @@ def serve(*, upgrade: bool, **flags: str | None) -> None:
 
         code = serve_hub(settings, open_database(settings.database, upgrade=upgrade), environ=os.environ)
     sys.exit(code)
+
+
+@hub.group()
+def rescue() -> None:
+    """Credentials without a credential: for when an operator's secret is lost, or one has leaked.
+
+    These commands work on the database itself, whether a hub serves from it or not, and act at once. For a new
+    operator's secret run `steelyard hub init`.
+    """
+
+
+@rescue.command("list")
+@setting_flags(TABLE, names=("database",))
+def list_live(**flags: str | None) -> None:
+    """List every live credential, the newest first, without its secret."""
+    with _refusals():
+        settings = load_settings(os.environ, flags=flags)
+        from steelyard.hub.startup import live_credentials  # noqa: PLC0415  # It loads the extra `hub`.
+
+        credentials = live_credentials(settings.database)
+    for credential in credentials:
+        made = credential.created_at.isoformat(timespec="seconds")
+        click.echo(f"{credential.public_id}  {credential.role:8}  {made}  {credential.name}")
+
+
+@rescue.command("revoke")
+@click.argument("public_id")
+@setting_flags(TABLE, names=("database",))
+def revoke_live(public_id: str, **flags: str | None) -> None:
+    """End a credential by its PUBLIC_ID, the third part of its secret; `-` reads it from stdin.
+
+    The whole secret will do on stdin, such as one that was found where it should not be.
+    """
+    with _refusals():
+        settings = load_settings(os.environ, flags=flags)
+        from steelyard.hub.startup import revoke_locally  # noqa: PLC0415  # It loads the extra `hub`.
+
+        sent = sys.stdin.read() if public_id == "-" else public_id
+        credential = revoke_locally(settings.database, sent)
+    click.echo(f"{credential.public_id} is revoked: {credential.role}, {credential.name}")

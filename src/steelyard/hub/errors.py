@@ -7,8 +7,11 @@
     │   └── UnknownReference    nothing has an id that was sent
     └── Conflict            what was sent does not fit the hub's present state
         ├── SlugTaken
+        ├── BindingExists
         ├── VersionConflict
-        └── NotEligible
+        ├── NotEligible
+        ├── PlanChanged
+        └── PlanRefused
 
 No class knows an HTTP status; `rest/problems.py` has the one table.
 """
@@ -60,6 +63,12 @@ class SlugTaken(Conflict):
     code = "SLUG_TAKEN"
 
 
+class BindingExists(Conflict):
+    """The project has a binding for this capability and channel already; use that one."""
+
+    code = "BINDING_EXISTS"
+
+
 class VersionConflict(Conflict):
     """The thing has changed since it was read: read it again, and send its present version as expected_version."""
 
@@ -74,3 +83,15 @@ class NotEligible(Conflict):
     """The things named do not fit together in their present state."""
 
     code = "NOT_ELIGIBLE"
+
+
+class PlanChanged(Conflict):
+    """The plan is no longer the one that was shown: look at it again, and decide anew."""
+
+    code = "PLAN_CHANGED"
+
+
+class PlanRefused(Conflict):
+    """A step of the plan cannot be done, so none was."""
+
+    code = "PLAN_REFUSED"

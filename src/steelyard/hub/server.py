@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from typing import TYPE_CHECKING
 
 from steelyard.hub.app import build_hub
 from steelyard.hub.db.serving import serving
+from steelyard.hub.rest.problems import malformed
 from steelyard.web.process import EXIT_FORCED, bind, serve_until_drained, url_of
 
 if TYPE_CHECKING:
@@ -26,14 +26,9 @@ def serve(settings: Settings, database: Database, *, environ: Mapping[str, str])
     hub = build_hub(settings, database, environ=environ)
     logger.info("Serving the hub on %s", url_of(listener))
     with serving(database):
-        is_drained = serve_until_drained(hub.app, listener, admission=hub.admission, answer_malformed=_malformed)
+        is_drained = serve_until_drained(hub.app, listener, admission=hub.admission, answer_malformed=malformed)
     if not is_drained:
         os._exit(EXIT_FORCED)
     hub.gateway.close()
     database.close()
     return 0
-
-
-def _malformed(code: str, message: str) -> tuple[bytes, str]:
-    problem = {"type": "about:blank", "title": "Bad Request", "status": 400, "detail": message, "code": code.upper()}
-    return json.dumps(problem).encode("ascii"), "application/problem+json"

@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from steelyard.hall.errors import SteelyardError
 from steelyard.hall.texts import shorten
-from steelyard.web.errors import RequestRefused
 from steelyard.web.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 logger = logging.getLogger("steelyard.web")
-# Raises RequestRefused where a request may not pass, and nothing else; it may put who asks into scope["state"].
+# Raises RequestRefused where a request may not pass; it may put who asks into scope["state"].
 Guard = Callable[["Scope"], Awaitable[None]]
-# From a refusal, and the scope of what was asked, to the answer in the service's own error shape.
-Answer = Callable[[RequestRefused, "Scope"], "Response"]
+# From what the guard raised, and the scope of what was asked, to the answer in the service's own error shape.
+Answer = Callable[[Exception, "Scope"], "Response"]
 # Names a request's path for the log and the metrics. It is asked after the answer, so that it can read what the router
 # left in the scope, and gives one of few names: `other` where a path is not known.
 Label = Callable[["Scope"], str]
 
 
 class Gate:
-    """Lets a request through to *app* if *guard* does not refuse it; *answer* answers the guard's refusals.
+    """Lets a request through to *app* if *guard* does not refuse it; *answer* answers whatever the guard raises.
 
     The application finds the request's id, which the answer has as x-request-id, in scope["state"]["request_id"].
     *on_answer* hears the label and the status of every answer.
@@ -67,8 +67,10 @@ class Gate:
         app = self._app
         try:
             await self._guard(scope)
-        except RequestRefused as refusal:
-            app = self._answer(refusal, scope)
+        except Exception as error:  # A guard that fails lets nobody in, and its callers get an answer all the same.
+            if not isinstance(error, SteelyardError):
+                logger.error("The guard failed", exc_info=error)  # noqa: TRY400  # It would log the same.
+            app = self._answer(error, scope)
         await app(scope, exchange.receive, exchange.send)
 
 

@@ -9,6 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from steelyard.hall.errors import SteelyardError
 from steelyard.web.application import build_application
 from steelyard.web.errors import RequestRefused, Unauthorized
 from steelyard.web.gate import Gate, label_of_paths
@@ -41,11 +42,20 @@ async def guard(scope: Scope) -> None:
     await asyncio.sleep(0)
     if scope["path"].startswith("/closed"):
         raise Unauthorized
+    if scope["path"].startswith("/failing"):
+        raise RuntimeError("nobody foresaw this in a guard")
+    if scope["path"].startswith("/away"):
+        raise Away
     scope["state"]["principal"] = "someone"
 
 
-def answer(refusal: RequestRefused, scope: Scope) -> Response:
-    return PlainTextResponse(f"{scope['path']}: {refusal.code}", status_code=refusal.status)
+class Away(SteelyardError):
+    """What the guard asks is away."""
+
+
+def answer(error: Exception, scope: Scope) -> Response:
+    status = error.status if isinstance(error, RequestRefused) else 503
+    return PlainTextResponse(f"{scope['path']}: {type(error).__name__}", status_code=status)
 
 
 class Asked:
@@ -99,8 +109,19 @@ def test_the_application_knows_the_id_that_the_answer_has_and_what_the_guard_fou
 
 def test_a_refusal_of_the_guard_is_answered_in_the_services_own_shape(asked):
     status, headers, text = asked.get("/closed/x")
-    assert (status, text) == (401, "/closed/x: unauthorized")
+    assert (status, text) == (401, "/closed/x: Unauthorized")
     assert b"x-request-id" in headers
+
+
+def test_a_guard_that_fails_lets_nobody_in_and_is_answered_and_logged(asked, caplog):
+    assert asked.get("/failing")[0::2] == (503, "/failing: RuntimeError")
+    assert "nobody foresaw this in a guard" in caplog.text
+
+
+def test_a_guard_that_fails_as_foreseen_is_answered_without_a_traceback(asked, caplog):
+    assert asked.get("/away")[0::2] == (503, "/away: Away")
+    assert "Traceback" not in caplog.text
+    assert asked.counted == [("other", 503)]
 
 
 def test_a_label_may_come_from_what_the_router_found(asked):

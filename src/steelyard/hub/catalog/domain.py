@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, get_args
 from uuid import UUID
 
-from steelyard.hub.errors import BrokenRule, NotEligible
+from steelyard.hub.errors import BrokenRule, NotEligible, VersionConflict
 
 Capability = Literal["rag.embedding@1"]
 Channel = Literal["stable"]
@@ -156,6 +156,22 @@ class Route:
 
 
 Thing = Project | ProjectBinding | ServiceClient | Artifact | Runtime | EmbeddingIdentity | Deployment | Route
+Changeable = ProjectBinding | ServiceClient | Deployment | Route
+
+
+def check_version(thing: Changeable, *, expected_version: int) -> None:
+    """Raise VersionConflict unless *thing* is as the caller last saw it.
+
+    This comes before every other rule: a verdict about a state that the caller has not seen would mislead.
+    """
+    if thing.version != expected_version:
+        raise VersionConflict(current_version=thing.version)
+
+
+def check_experiment_slug(slug: str) -> None:
+    """Raise BrokenRule for the name that every binding's own route has."""
+    if slug == STABLE:
+        raise BrokenRule(f"{STABLE} is the slug of the binding's own route: choose another")
 
 
 def check_same_project(thing: Artifact | Runtime | EmbeddingIdentity | Deployment, *, project_id: UUID) -> None:
@@ -183,6 +199,12 @@ def check_can_be_tried(deployment: Deployment, *, binding: ProjectBinding) -> No
 def _check_serves(deployment: Deployment, *, binding: ProjectBinding) -> None:
     if deployment.capability != binding.capability:
         raise BrokenRule(f"{deployment.slug} serves {deployment.capability}, not {binding.capability}")
+    if not deployment.is_active:
+        raise NotEligible(f"{deployment.slug} is retired")
+
+
+def check_can_be_staged(deployment: Deployment) -> None:
+    """Raise NotEligible for a retired deployment, which stays as it was."""
     if not deployment.is_active:
         raise NotEligible(f"{deployment.slug} is retired")
 

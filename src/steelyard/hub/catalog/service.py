@@ -112,6 +112,7 @@ class Catalog:
 
     def create_route(self, fields: Mapping[str, Any]) -> domain.Route:
         """Add an experiment route from a binding to a nonproduction deployment."""
+        domain.check_experiment_slug(fields["slug"])
         binding = store.refer(self.connection, domain.ProjectBinding, fields["project_binding_id"])
         deployment = store.refer(self.connection, domain.Deployment, fields["deployment_id"], lock=True)
         domain.check_can_be_tried(deployment, binding=binding)
@@ -122,25 +123,20 @@ class Catalog:
 
     def set_current(self, binding_id: UUID, deployment_id: UUID, *, expected_version: int) -> domain.ProjectBinding:
         """Point a binding at another production deployment; nothing else ever does."""
-        binding = store.get(self.connection, domain.ProjectBinding, binding_id, lock=True)
+        binding = self._locked(domain.ProjectBinding, binding_id, expected_version)
         deployment = store.refer(self.connection, domain.Deployment, deployment_id, lock=True)
         domain.check_can_be_current(deployment, binding=binding)
-        return self._change(
-            "project_binding.set_current",
-            binding,
-            expected_version=expected_version,
-            current_deployment_id=deployment.id,
-        )
+        return self._change("project_binding.set_current", binding, current_deployment_id=deployment.id)
 
     def activate_binding(self, binding_id: UUID, *, is_active: bool, expected_version: int) -> domain.ProjectBinding:
         """Open or close a binding; a closed one carries no traffic."""
-        binding = store.get(self.connection, domain.ProjectBinding, binding_id, lock=True)
+        binding = self._locked(domain.ProjectBinding, binding_id, expected_version)
         action = "project_binding.activate" if is_active else "project_binding.deactivate"
-        return self._change(action, binding, expected_version=expected_version, is_active=is_active)
+        return self._change(action, binding, is_active=is_active)
 
     def activate_route(self, route_id: UUID, *, is_active: bool, expected_version: int) -> domain.Route:
         """Open or close an experiment route; the stable one is as open as its binding."""
-        route = store.get(self.connection, domain.Route, route_id, lock=True)
+        route = self._locked(domain.Route, route_id, expected_version)
         if route.deployment_id is None:
             raise NotEligible("The stable route is as open as its binding: activate or deactivate the binding")
         if is_active:
@@ -148,25 +144,31 @@ class Catalog:
             deployment = store.get(self.connection, domain.Deployment, route.deployment_id, lock=True)
             domain.check_can_be_tried(deployment, binding=binding)
         action = "route.activate" if is_active else "route.deactivate"
-        return self._change(action, route, expected_version=expected_version, is_active=is_active)
+        return self._change(action, route, is_active=is_active)
 
     def revoke_client(self, client_id: UUID, *, expected_version: int) -> domain.ServiceClient:
         """End a client for good; none of its credentials works from then on."""
-        client = store.get(self.connection, domain.ServiceClient, client_id, lock=True)
-        return self._change("service_client.revoke", client, expected_version=expected_version, is_active=False)
+        client = self._locked(domain.ServiceClient, client_id, expected_version)
+        return self._change("service_client.revoke", client, is_active=False)
 
     def retire(self, deployment_id: UUID, *, expected_version: int) -> domain.Deployment:
         """End a deployment for good; raises NotEligible while traffic can reach it."""
-        deployment = self._unused(deployment_id)
-        return self._change("deployment.retire", deployment, expected_version=expected_version, is_active=False)
+        deployment = self._unused(deployment_id, expected_version)
+        return self._change("deployment.retire", deployment, is_active=False)
 
     def set_stage(self, deployment_id: UUID, stage: domain.Stage, *, expected_version: int) -> domain.Deployment:
         """Move a deployment that no traffic reaches between production and nonproduction."""
-        deployment = self._unused(deployment_id)
-        return self._change("deployment.set_stage", deployment, expected_version=expected_version, stage=stage)
+        deployment = self._unused(deployment_id, expected_version)
+        domain.check_can_be_staged(deployment)
+        return self._change("deployment.set_stage", deployment, stage=stage)
 
-    def _unused(self, deployment_id: UUID) -> domain.Deployment:
-        deployment = store.get(self.connection, domain.Deployment, deployment_id, lock=True)
+    def _locked(self, kind: type[Versioned], thing_id: UUID, expected_version: int) -> Versioned:
+        thing = store.get(self.connection, kind, thing_id, lock=True)
+        domain.check_version(thing, expected_version=expected_version)
+        return thing
+
+    def _unused(self, deployment_id: UUID, expected_version: int) -> domain.Deployment:
+        deployment = self._locked(domain.Deployment, deployment_id, expected_version)
         domain.check_is_unused(
             deployment,
             current_of=store.find(self.connection, domain.ProjectBinding, current_deployment_id=deployment_id),
@@ -183,17 +185,18 @@ class Catalog:
         self._record(Change(action=action, after=thing, project_id=project_id))
         return thing
 
-    def _change(self, action: str, thing: Versioned, *, expected_version: int, **changes: object) -> Versioned:
-        changed = store.change(self.connection, thing, expected_version=expected_version, **changes)
+    def _change(self, action: str, thing: Versioned, **changes: object) -> Versioned:
+        """Write *changes* and their event; a thing that is already so stays as it was."""
+        if all(getattr(thing, name) == value for name, value in changes.items()):
+            return thing
+        changed = store.change(self.connection, thing, **changes)
         self._record(Change(action=action, before=thing, after=changed, project_id=self._project_of(thing)))
         return changed
 
     def _record(self, change: Change) -> None:
         audit.record(self.connection, change, actor=self.actor, at=self.now)
 
-    def _project_of(self, thing: domain.Thing) -> UUID:
+    def _project_of(self, thing: domain.Changeable) -> UUID:
         if isinstance(thing, domain.Route):
             return store.get(self.connection, domain.ProjectBinding, thing.project_binding_id).project_id
-        if isinstance(thing, domain.Project):
-            return thing.id
         return thing.project_id

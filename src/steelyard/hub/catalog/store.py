@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Table, select, update
@@ -9,7 +10,7 @@ from sqlalchemy import Table, select, update
 from steelyard.hub.catalog import domain
 from steelyard.hub.db import tables
 from steelyard.hub.db.errors import UniqueViolated
-from steelyard.hub.errors import SlugTaken, UnknownReference, UnknownThing, VersionConflict
+from steelyard.hub.errors import BindingExists, Conflict, SlugTaken, UnknownReference, UnknownThing
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -26,27 +27,43 @@ _TABLE_OF: dict[type[Any], Table] = {
     domain.Deployment: tables.deployments,
     domain.Route: tables.routes,
 }
+# What a second thing of the same unique name is; most have a slug.
+_TAKEN: dict[type[Any], type[Conflict]] = {domain.ProjectBinding: BindingExists}
+_NAME_OF: dict[type[Any], str] = {
+    domain.Project: "project",
+    domain.ProjectBinding: "project binding",
+    domain.ServiceClient: "service client",
+    domain.Artifact: "artifact",
+    domain.Runtime: "runtime",
+    domain.EmbeddingIdentity: "embedding identity",
+    domain.Deployment: "deployment",
+    domain.Route: "route",
+}
 T = TypeVar("T", bound=domain.Thing)
 Versioned = TypeVar("Versioned", domain.ProjectBinding, domain.ServiceClient, domain.Deployment, domain.Route)
 
 
 def insert(connection: Connection, thing: T) -> T:
-    """Add *thing*; raises SlugTaken where its unique name is taken."""
+    """Add *thing*; raises SlugTaken, or BindingExists, where its unique name is taken."""
     try:
         with connection.begin_nested():
             connection.execute(_TABLE_OF[type(thing)].insert().values(**vars(thing)))
     except UniqueViolated as error:
-        raise SlugTaken from error
+        raise _TAKEN.get(type(thing), SlugTaken) from error
     return thing
 
 
 def get(connection: Connection, kind: type[T], thing_id: UUID, *, lock: bool = False) -> T:
-    """Return the thing with this id, its row locked where asked; raises UnknownThing."""
+    """Return the thing with this id, its row locked where asked; raises UnknownThing.
+
+    The lock is PostgreSQL's FOR NO KEY UPDATE: rows that only refer to this one may be added meanwhile. A FOR UPDATE
+    would let a new route, which has locked its deployment, wait for a binding that waits for the same deployment.
+    """
     table = _TABLE_OF[kind]
     query = select(table).where(table.c.id == thing_id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(query.with_for_update(key_share=True) if lock else query).first()
     if row is None:
-        raise UnknownThing(f"No {kind.__name__} has the id {thing_id}")
+        raise UnknownThing(f"No {_NAME_OF[kind]} has this id")
     return kind(**row._mapping)
 
 
@@ -55,7 +72,7 @@ def refer(connection: Connection, kind: type[T], thing_id: UUID, *, lock: bool =
     try:
         return get(connection, kind, thing_id, lock=lock)
     except UnknownThing as error:
-        raise UnknownReference(str(error)) from error
+        raise UnknownReference(f"No {_NAME_OF[kind]} has the id that was sent for it") from error
 
 
 def find(connection: Connection, kind: type[T], **where: object) -> list[T]:
@@ -73,14 +90,10 @@ def page(connection: Connection, kind: type[T], *, limit: int, offset: int, **wh
     return [kind(**row._mapping) for row in rows]
 
 
-def change(connection: Connection, thing: Versioned, *, expected_version: int, **changes: object) -> Versioned:
-    """Write *changes* and count the version up; raises VersionConflict unless it was *expected_version*."""
+def change(connection: Connection, thing: Versioned, **changes: Any) -> Versioned:
+    """Write *changes* to a thing whose row is locked, and count its version up."""
+    changed = replace(thing, **changes, version=thing.version + 1)
+    fields = {name: getattr(changed, name) for name in (*changes, "version")}
     table = _TABLE_OF[type(thing)]
-    statement = (
-        update(table)
-        .where(table.c.id == thing.id, table.c.version == expected_version)
-        .values(**changes, version=expected_version + 1)
-    )
-    if connection.execute(statement).rowcount == 0:
-        raise VersionConflict(current_version=get(connection, type(thing), thing.id).version)
-    return get(connection, type(thing), thing.id)
+    connection.execute(update(table).where(table.c.id == thing.id).values(**fields))
+    return changed

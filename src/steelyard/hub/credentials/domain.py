@@ -70,6 +70,12 @@ def public_id_of(sent: str) -> str | None:
     return match[2]
 
 
+def public_id_in(text: str) -> str:
+    """Return the public id in *text*, a whole secret, or one that is cut short; *text* itself where it is none."""
+    parts = text.strip().split("_")
+    return parts[2] if parts[0] == "steelyard" and len(parts) > 2 else text.strip()
+
+
 def sha256_of_secret(text: str) -> str:
     """Return the lowercase SHA-256 of a secret: with 256 random bits in it, no slower hash is needed."""
     return hashlib.sha256(text.encode("ascii")).hexdigest()

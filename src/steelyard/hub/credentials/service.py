@@ -50,23 +50,28 @@ def issue_for_client(
     client = catalog.get(connection, ServiceClient, client_id, lock=True)
     if not client.is_active:
         raise NotEligible(f"{client.slug} is revoked and gets no more secrets")
-    if len(store.live(connection, service_client_id=client_id)) >= MOST_LIVE_SECRETS:
+    if len(store.lock_live(connection, service_client_id=client_id)) >= MOST_LIVE_SECRETS:
         raise NotEligible(f"{client.slug} has {MOST_LIVE_SECRETS} live secrets: revoke the one that it no longer uses")
     return issue(connection, role="client", name=name, actor=actor, now=now, client=client)
 
 
 def revoke(connection: Connection, credential_id: UUID, *, actor: Actor, now: datetime) -> Credential:
     """End a credential; a revoked one stays as it was, and the last live operator's cannot be revoked."""
-    operators = store.live(connection, role="operator")  # Locked first and in one order, so that two cannot both go.
+    before = store.get(connection, credential_id)
+    # Operators are locked together and in one order, so that of the last two not both can go.
+    operators = store.lock_live(connection, role="operator") if before.role == "operator" else []
     before = store.get(connection, credential_id, lock=True)
     if before.revoked_at is not None:
         return before
     if operators == [before]:
         raise NotEligible("This is the last live operator credential: issue another one first")
-    after = store.revoke(connection, credential_id, at=now)
-    project_id = None
-    if before.service_client_id:
-        project_id = catalog.get(connection, ServiceClient, before.service_client_id).project_id
-    change = Change(action="credential.revoke", before=before, after=after, project_id=project_id)
+    after = store.revoke(connection, before, at=now)
+    change = Change(action="credential.revoke", before=before, after=after, project_id=_project_of(connection, before))
     audit.record(connection, change, actor=actor, at=now)
     return after
+
+
+def _project_of(connection: Connection, credential: Credential) -> UUID | None:
+    if credential.service_client_id is None:
+        return None
+    return catalog.get(connection, ServiceClient, credential.service_client_id).project_id

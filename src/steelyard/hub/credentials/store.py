@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select, update
@@ -30,12 +31,19 @@ def get(connection: Connection, credential_id: UUID, *, lock: bool = False) -> C
     query = select(*_SHOWN).where(credentials.c.id == credential_id)
     row = connection.execute(query.with_for_update() if lock else query).first()
     if row is None:
-        raise UnknownThing(f"No Credential has the id {credential_id}")
+        raise UnknownThing("No credential has this id")
     return Credential(**row._mapping)
 
 
-def live(connection: Connection, **where: object) -> list[Credential]:
-    """Return the live credentials whose columns have these values, their rows locked."""
+def live(connection: Connection) -> list[Credential]:
+    """Return every live credential, newest first."""
+    query = select(*_SHOWN).where(credentials.c.revoked_at.is_(None))
+    query = query.order_by(credentials.c.created_at.desc(), credentials.c.id.desc())
+    return [Credential(**row._mapping) for row in connection.execute(query)]
+
+
+def lock_live(connection: Connection, **where: object) -> list[Credential]:
+    """Return the live credentials whose columns have these values, their rows locked in one order."""
     query = select(*_SHOWN).filter_by(**where).where(credentials.c.revoked_at.is_(None))
     query = query.order_by(credentials.c.id).with_for_update()
     return [Credential(**row._mapping) for row in connection.execute(query)]
@@ -47,10 +55,18 @@ def page(connection: Connection, *, limit: int, offset: int, **where: object) ->
     return [Credential(**row._mapping) for row in connection.execute(query.limit(limit + 1).offset(offset))]
 
 
-def revoke(connection: Connection, credential_id: UUID, *, at: datetime) -> Credential:
-    """End a credential for good."""
-    connection.execute(update(credentials).where(credentials.c.id == credential_id).values(revoked_at=at))
-    return get(connection, credential_id)
+def with_public_id(connection: Connection, public_id: str) -> Credential:
+    """Return the credential that secrets name by *public_id*; raises UnknownThing."""
+    row = connection.execute(select(*_SHOWN).where(credentials.c.public_id == public_id)).first()
+    if row is None:
+        raise UnknownThing("No credential has this public id")
+    return Credential(**row._mapping)
+
+
+def revoke(connection: Connection, credential: Credential, *, at: datetime) -> Credential:
+    """End a credential, whose row is locked, for good."""
+    connection.execute(update(credentials).where(credentials.c.id == credential.id).values(revoked_at=at))
+    return replace(credential, revoked_at=at)
 
 
 def principal_of(connection: Connection, public_id: str, *, sent: str) -> Principal | None:

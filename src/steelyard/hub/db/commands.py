@@ -40,7 +40,11 @@ STORE_EXIT_CODES: Mapping[type[SteelyardError], int] = {
     RestoreRefused: EXIT_REFUSED,
     StoreServed: EXIT_REFUSED,
 }
-_EXIT_CODES = {BadSetting: EXIT_REFUSED, **STORE_EXIT_CODES, SteelyardError: EXIT_FAILED}
+_EXIT_CODES: Mapping[type[SteelyardError], int] = {
+    BadSetting: EXIT_REFUSED,
+    **STORE_EXIT_CODES,
+    SteelyardError: EXIT_FAILED,
+}
 _AGE = re.compile(r"([0-9]{1,5})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _database_flag = setting_flags(TABLE, names=("database",))

@@ -174,7 +174,7 @@ def _postgresql(url: URL, limits: Limits, *, is_reading: bool, is_altering: bool
         "statement_timeout": "0" if is_altering else f"{limits.statement_s}s",
         "idle_in_transaction_session_timeout": "0" if is_altering else f"{limits.idle_s}s",
         "timezone": "UTC",
-        "default_transaction_read_only": "on" if is_reading else "off",
+        **({"default_transaction_read_only": "on"} if is_reading else {}),
         "synchronous_commit": "on",  # Whatever the server's default is: what was answered is on its disk.
     }
     own = str(url.query.get("options", ""))

@@ -3,7 +3,7 @@
 StoreError
 ├── BadDatabaseUrl
 ├── StoreUnavailable        unreachable, gone, or refusing the login
-│   └── StoreMissing        no such file, or no such database on the server
+│   └── StoreMissing        no such file
 ├── StoreBusy               worth another try: locked, too many connections, a deadlock, too slow
 ├── StoreFull
 ├── StoreReadOnly

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
+from steelyard.hub.db.errors import StoreError
 from steelyard.hub.gateway.domain.answers import as_base64
 from steelyard.hub.gateway.domain.calls import read_call
 from steelyard.hub.gateway.domain.errors import (
@@ -107,6 +108,8 @@ def answer_for(error: Exception) -> Response:
     """Return the answer for *error* in OpenAI's shape; what the table does not know is unforeseen."""
     if isinstance(error, RequestRefused):
         return _error(error.status, code=error.code, message=str(error), headers=error.headers)
+    if isinstance(error, StoreError):  # The guard could not ask who calls.
+        error = CatalogueUnavailable()
     known = error if isinstance(error, GatewayError) else Unforeseen()
     status = next(STATUS_OF[kind] for kind in type(known).__mro__ if kind in STATUS_OF)
     field = known.field if isinstance(known, InvalidCall) else "model" if isinstance(known, ModelNotFound) else None

@@ -20,7 +20,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from steelyard.hub.rest.fields import Body, Name, OpenObject, Sha256, Slug, without_nul
 from steelyard.hub.rest.paging import PageQuery
@@ -64,7 +64,7 @@ def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     try:
         checked = check(value)
     except ValidationError as error:
-        found = [_fault(item["loc"], item["msg"]) for item in error.errors(include_url=False)] + found
+        found = [_same(item) for item in error.errors(include_url=False)] + found
         checked = None
     if found:
         raise ValidationError.from_exception_data("cases", found)
@@ -72,7 +72,12 @@ def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _fault(place: tuple[int | str, ...], rule: str) -> InitErrorDetails:
-    return {"type": PydanticCustomError("suite", "{rule}", {"rule": rule}), "loc": place, "input": None}
+    return {"type": PydanticCustomError("value_error", "{error}", {"error": rule}), "loc": place, "input": None}
+
+
+def _same(item: ErrorDetails) -> InitErrorDetails:
+    """Return what was found, without what was sent."""
+    return {"type": item["type"], "loc": item["loc"], "input": None, "ctx": item.get("ctx", {})}
 
 
 def _case_id(case: object) -> UUID | None:

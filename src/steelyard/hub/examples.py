@@ -1,0 +1,57 @@
+"""The OpenAPI document's examples of answers, by the name of their schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from steelyard.hub.audit.domain import AuditEvent, kept_of
+from steelyard.hub.catalog.examples import BINDING, CLIENT, DEPLOYMENT, THINGS
+from steelyard.hub.credentials.domain import Credential
+from steelyard.hub.credentials.schemas import Issued
+from steelyard.hub.rest.paging import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PUBLIC_ID = "0a1B2c3D4e5F"
+_CREDENTIAL = Credential(
+    id=CLIENT.id,
+    public_id=_PUBLIC_ID,
+    role="client",
+    name="December 2026",
+    service_client_id=CLIENT.id,
+    created_at=CLIENT.created_at,
+    revoked_at=None,
+)
+_EVENT = AuditEvent(
+    id=17,
+    at=BINDING.created_at,
+    actor_role="operator",
+    actor=_PUBLIC_ID,
+    action="deployment.create",
+    subject_kind="Deployment",
+    subject_id=str(DEPLOYMENT.id),
+    project_id=DEPLOYMENT.project_id,
+    before=None,
+    after=kept_of(DEPLOYMENT),
+    request_id="0d9cd3f54d2f4a608a3b0a4f8d2b6f11",
+)
+
+
+def examples() -> Mapping[str, object]:
+    """Return each answer that a schema stands for, and a page of it."""
+    things: tuple[Any, ...] = (*THINGS, _CREDENTIAL, _EVENT)
+    alone = {type(thing).__name__: _plain(thing) for thing in things}
+    pages = {
+        f"Page_{name}_": _plain(Page(items=[example], limit=50, offset=0, has_more=False))
+        for name, example in alone.items()
+    }
+    # It shows the form and can be nobody's: its check digits are wrong.
+    secret = f"steelyard_client_{_PUBLIC_ID}_{'0' * 49}"
+    return {**alone, **pages, "Issued": _plain(Issued(credential=_CREDENTIAL, secret=secret))}
+
+
+def _plain(value: object) -> object:
+    return TypeAdapter(type(value)).dump_python(value, mode="json")
