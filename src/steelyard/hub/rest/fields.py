@@ -14,7 +14,7 @@ _MOST_JSON_CHARACTERS = 10_000
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("holds a control character")
+        raise ValueError("holds a character that cannot be printed")
     return text
 
 
