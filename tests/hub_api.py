@@ -30,13 +30,13 @@ class Caller:
     secret: str
 
     def get(self, path: str, **query: Any) -> Response:
-        return self.client.get(f"/api/v1{path}", params=query, headers=self._headers)
+        return self.client.get(f"/api/v1{path}", params=query, headers=self.headers)
 
     def post(self, path: str, **body: Any) -> Response:
-        return self.client.post(f"/api/v1{path}", json=body, headers=self._headers)
+        return self.client.post(f"/api/v1{path}", json=body, headers=self.headers)
 
     def send(self, path: str, content: bytes) -> Response:
-        return self.client.post(f"/api/v1{path}", content=content, headers=self._headers)
+        return self.client.post(f"/api/v1{path}", content=content, headers=self.headers)
 
     def make(self, path: str, **body: Any) -> Any:
         """Create a thing, and return it."""
@@ -45,7 +45,7 @@ class Caller:
         return answer.json()
 
     @property
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.secret}"}
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from steelyard.hub.audit.domain import AuditEvent, kept_of
-from steelyard.hub.catalog.examples import BINDING, CLIENT, DEPLOYMENT, THINGS
+from steelyard.hub.catalog.examples import BINDING, CLIENT, DEPLOYMENT, PROJECT, THINGS
 from steelyard.hub.credentials.domain import Credential
 from steelyard.hub.credentials.schemas import Issued
 from steelyard.hub.rest.paging import Page
+from steelyard.hub.suites.domain import Case, Content, Review, Suite, SuiteRevision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,28 @@ _CREDENTIAL = Credential(
     service_client_id=CLIENT.id,
     created_at=CLIENT.created_at,
     revoked_at=None,
+)
+_CASE = Case(
+    case_id=PROJECT.id,
+    query="How do I get a refund?",
+    labels={"billing-7": 3, "billing-2": 1},
+    critical=True,
+    review=Review(reviewer="Ada", reviewed_at=PROJECT.created_at),
+    label_provenance={"corpus_revision": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+)
+_CONTENT = Content(retrieval_settings={"top_k": 10, "min_score": 0.2}, cases=(_CASE,))
+_SUITE = Suite(
+    id=CLIENT.id, project_id=PROJECT.id, slug="faq", name="Frequent questions", created_at=PROJECT.created_at
+)
+_REVISION = SuiteRevision(
+    id=CLIENT.id,
+    suite_id=_SUITE.id,
+    number=1,
+    digest=_CONTENT.digest,
+    retrieval_settings=_CONTENT.retrieval_settings,
+    retrieval_config_sha256=_CONTENT.retrieval_config_sha256,
+    case_count=1,
+    created_at=PROJECT.created_at,
 )
 _EVENT = AuditEvent(
     id=17,
@@ -42,7 +65,7 @@ _EVENT = AuditEvent(
 
 def examples() -> Mapping[str, object]:
     """Return each answer that a schema stands for, and a page of it."""
-    things: tuple[Any, ...] = (*THINGS, _CREDENTIAL, _EVENT)
+    things: tuple[Any, ...] = (*THINGS, _SUITE, _REVISION, _CASE, _CREDENTIAL, _EVENT)
     alone = {type(thing).__name__: _plain(thing) for thing in things}
     pages = {
         f"Page_{name}_": _plain(Page(items=[example], limit=50, offset=0, has_more=False))

@@ -23,12 +23,12 @@ def asked(database) -> Iterator[Asked]:
 
 
 @pytest.fixture
-def operator(asked) -> Caller:
+def operator(asked: Asked) -> Caller:
     return asked.caller("operator")
 
 
 @pytest.fixture
-def viewer(asked) -> Caller:
+def viewer(asked: Asked) -> Caller:
     return asked.caller("viewer")
 
 

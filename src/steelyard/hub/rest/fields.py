@@ -45,6 +45,8 @@ class Body(BaseModel):
 class Expected(Body):
     """A change to a thing as the caller last saw it."""
 
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"expected_version": 1}]})
+
     expected_version: Version = Field(description="The thing's version as last read; another is a 409.", examples=[1])
 
 
