@@ -19,16 +19,18 @@ $(VENV)/.made:
 	@touch $@
 
 $(RUN_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,demo]'
 	@touch $@
 
 $(DEV_READY): pyproject.toml $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,torch,plots,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[llamacpp,embed,hub,demo,torch,plots,dev]'
 	@touch $@ $(RUN_READY)
 
-demo: $(RUN_READY) ## Pull a small language model, serve it and show three real decisions (ONCE=1: then stop)
+demo: $(RUN_READY) ## Pull small models, serve them, embed through a hub and decide (ONCE=1: then stop)
+	$(BIN)/steelyard models pull all-minilm-l6-v2-int8
+	$(BIN)/steelyard models pull paraphrase-minilm-l3-v2
 	$(BIN)/steelyard models pull embedded
-	$(BIN)/python examples/decisions.py $(if $(ONCE),--once)
+	$(BIN)/python -m examples.demo $(if $(ONCE),--once)
 
 test: $(DEV_READY) ## Run every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow"
@@ -53,6 +55,9 @@ docs: $(DEV_READY) ## Write the generated parts of docs/
 bench: $(DEV_READY) ## Run the benchmarks (minutes; leave the machine alone meanwhile)
 	$(BIN)/steelyard models pull qwen2.5-coder-0.5b
 	$(BIN)/python benchmarks/decide.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/steelyard models pull all-minilm-l6-v2-int8
+	$(BIN)/python benchmarks/embed.py
 
 clean: ## Remove the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

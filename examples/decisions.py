@@ -1,31 +1,21 @@
-"""Three real decisions: starts a decision server on the embedded model and asks it, as a caller would.
-
-It uses nothing of steelyard's but its command line and HTTP, so it is also an example of a client.
-"""
+"""Three real decisions: the demo's part that asks a decision server, as a caller would."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import re
 import secrets
-import signal
-import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+from examples.servers import own_environment, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STEELYARD = Path(sys.executable).with_name("steelyard")
 BAR_WIDTH = 40
 
 TICKET: dict[str, Any] = {
@@ -70,72 +60,31 @@ QUESTIONS = {
 }
 
 
-def main() -> None:
-    """Start the server, ask, show, and go on serving until Ctrl-C unless told otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--once", action="store_true", help="stop after the three decisions")
-    parser.add_argument("--model", default="embedded", help="the SEMIF_MODEL to serve (default: embedded)")
-    arguments = parser.parse_args()
-    end_on_signals()
-    # A terminal that cannot show the bars shows question marks.
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # It is a text stream here.
-    token = secrets.token_hex(32)
-    with running_server(arguments.model, token) as url:
-        show_decisions(url, token)
-        if not arguments.once:
-            show_how_to_repeat(url, token)
-            wait_for_ctrl_c()
+@dataclass(frozen=True)
+class Decider:
+    """A running decision server, and the token that it takes."""
 
+    url: str
+    token: str
 
-def end_on_signals() -> None:
-    """Leave in order on SIGTERM and when the terminal is closed, so that the server is not left behind."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+    def client(self) -> httpx2.Client:
+        """Return a client that sends the token."""
+        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=600)
 
 
 @contextmanager
-def running_server(model: str, token: str) -> Iterator[str]:
-    """Run a decision server and yield its address; it is asked to end, and waited for, at the end of the block."""
-    print(f"Starting the decision server on the model `{model}` …", flush=True)
-    command = [str(STEELYARD), "decide", "serve", "--model", model, "--device", "cpu", "--port", "0"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEMIF_")}
-    if "SEMIF_MODELS_DIR" in os.environ:
-        environment["SEMIF_MODELS_DIR"] = os.environ["SEMIF_MODELS_DIR"]
-    started = time.perf_counter()
-    # The server gets Ctrl-C through us, not beside us: its own group keeps the terminal's signal away.
-    server = subprocess.Popen(
-        command,
-        env=environment | {"SEMIF_API_TOKEN": token},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    last_lines: deque[str] = deque(maxlen=50)
-    try:
-        url = address_of(server)
-        # A full pipe would block the server, so the rest of its log is read and its end kept.
-        threading.Thread(target=last_lines.extend, args=(server.stderr,), daemon=True).start()
-        print(f"It listens on {url}, model loaded and warm after {time.perf_counter() - started:.1f} s.\n")
-        yield url
-    finally:
-        server.send_signal(signal.SIGTERM)
-        if server.wait() != 0:
-            print(f"The server ended with exit code {server.returncode}:\n{''.join(last_lines)}", file=sys.stderr)
+def deciding(model: str) -> Iterator[Decider]:
+    """Run a decision server until the end of the block."""
+    token = secrets.token_hex(32)
+    command = ["decide", "serve", "--model", model, "--device", "cpu", "--port", "0"]
+    what = f"the decision server on the model `{model}`"
+    with running(what, command, environment=own_environment(SEMIF_API_TOKEN=token)) as url:
+        yield Decider(url=url, token=token)
 
 
-def address_of(server: subprocess.Popen[str]) -> str:
-    """Return the address that *server* logs once it listens; leaves with what it said where it never does."""
-    said = ""
-    for line in server.stderr or ():
-        said += line
-        if found := re.search(r"Serving .* on (http://\S+)", line):
-            return found[1]
-    sys.exit(f"The server did not start:\n{said}")
-
-
-def show_decisions(url: str, token: str) -> None:
+def show_decisions(server: Decider) -> None:
     """Ask the three questions and print what came back."""
-    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
+    with server.client() as client:
         print("1. A ticket is routed, averaged over the three rotations of its options (POST /decide)")
         routed = ask(client, "/decide", TICKET)
         show_bars(TICKET["question"], routed["option_ids"], routed["combined"]["probabilities"])
@@ -192,21 +141,8 @@ def show_bars(question: str, names: list[str], probabilities: list[float]) -> No
         print(f"     {name:>10} {probability:6.1%} {bar}")
 
 
-def show_how_to_repeat(url: str, token: str) -> None:
+def show_how_to_decide(server: Decider) -> None:
     """Print a command line that asks the first question again."""
     body = json.dumps(TICKET).replace("'", "'\\''")
-    print("Ask again from another terminal:\n")
-    print(f"curl -s {url}/decide -H 'Authorization: Bearer {token}' -d '{body}'\n")
-
-
-def wait_for_ctrl_c() -> None:
-    """Wait for Ctrl-C."""
-    print("Serving until Ctrl-C.", flush=True)
-    try:
-        signal.pause()
-    except KeyboardInterrupt:
-        print("\nStopping.")
-
-
-if __name__ == "__main__":
-    main()
+    print("Ask the first question again from another terminal:\n")
+    print(f"curl -s {server.url}/decide -H 'Authorization: Bearer {server.token}' -d '{body}'\n")

@@ -71,7 +71,7 @@ class Account:
             start_new_session=True,  # Ctrl-C on a terminal is for the tests, not for their server.
         )
 
-    def run(self, command: Sequence[str | Path], *, folder: Path) -> tuple[int, str]:
+    def run(self, command: Sequence[object], *, folder: Path) -> tuple[int, str]:
         """Run *command* to its end and return its exit code and what it wrote."""
         with self.launch(command, folder=folder, output=subprocess.PIPE) as process:
             output, _ = process.communicate(timeout=WAIT_S)
@@ -118,6 +118,13 @@ class Cluster:
         self._leave()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def begin_another_history(self) -> None:
+        """Make of the server what restoring it to a point in time makes of it: its data on a new timeline."""
+        self._leave()
+        (self.folder / "data" / "standby.signal").touch()
+        self.start()
+        self.execute("SELECT pg_promote()")
+
     @property
     def log(self) -> str:
         """What the server has written."""
@@ -136,6 +143,21 @@ class Cluster:
     def drop(self, name: str) -> None:
         """Drop a database, whoever is connected to it."""
         self.execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+    def dump(self, name: str) -> str:
+        """Return a database as PostgreSQL's own program dumps it."""
+        return self._run("pg_dump", "--dbname", self.url(name))
+
+    def load(self, name: str, dump: str) -> None:
+        """Run what `dump` gave."""
+        path = self.folder / "dump.sql"
+        path.write_text(dump, encoding="utf-8")
+        self._run("psql", "--quiet", "--set", "ON_ERROR_STOP=1", "--file", path, "--dbname", self.url(name))
+
+    def _run(self, program: str, *arguments: object) -> str:
+        code, output = self._account.run([self.programs / program, *arguments], folder=self.folder)
+        assert code == 0, output
+        return output
 
     def execute(self, statement: str, *names: str) -> None:
         """Run one statement of the superuser's, with *names* filled in as identifiers."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TOKEN = "process-token-0123456789-abcdefghij"
 SEMIF_SERVE = [str(Path(sys.executable).parent / "semif-serve")]
+EMBED_SERVE = [str(Path(sys.executable).parent / "steelyard"), "embed", "serve"]
+EMBED_PREFIX = "STEELYARD_EMBED_"
 ROW = {
     "id": "ticket-1",
     "state": "The invoice was charged twice.",
@@ -178,11 +180,11 @@ def _answer(response: HTTPResponse) -> Answer:
     return Answer(status=response.status, headers=headers, body=response.read())
 
 
-def environ_of(**settings: object) -> dict[str, str]:
-    """Return this process's environment with only the named SEMIF_ settings; None leaves one out."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("SEMIF_")}
+def environ_of(*, prefix: str = "SEMIF_", **settings: object) -> dict[str, str]:
+    """Return this process's environment with only the named settings after *prefix*; None leaves one out."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
     values = {"api_token": TOKEN, "model": "fake", "bind": "127.0.0.1:0", **settings}
-    return own | {f"SEMIF_{name.upper()}": str(value) for name, value in values.items() if value is not None}
+    return own | {f"{prefix}{name.upper()}": str(value) for name, value in values.items() if value is not None}
 
 
 @contextmanager
@@ -207,9 +209,9 @@ def started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[tupl
 
 
 @contextmanager
-def serving(*, command: Sequence[str] = SEMIF_SERVE, **settings: object) -> Iterator[Server]:
+def serving(*, command: Sequence[str] = SEMIF_SERVE, prefix: str = "SEMIF_", **settings: object) -> Iterator[Server]:
     """Run a server until the end of the block; `max_queue=1` stands for SEMIF_MAX_QUEUE=1."""
-    with started(command, environ_of(**settings)) as (process, log):
+    with started(command, environ_of(prefix=prefix, **settings)) as (process, log):
         yield Server(process, log)
 
 

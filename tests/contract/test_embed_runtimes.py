@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import random
@@ -11,7 +12,10 @@ import onnxruntime as ort
 import pytest
 from tokenizers import Tokenizer
 
+from steelyard.embed.domain.identity import Pooling
 from steelyard.embed.loading import IDENTITIES, build_runtime
+from steelyard.embed.runtimes import onnx
+from steelyard.embed.runtimes.onnx import OnnxRuntime, OnnxSource
 from steelyard.embed.settings import load_settings
 from steelyard.embed.startup import check_warm_up, gap
 from steelyard.models import catalogue, store
@@ -148,3 +152,48 @@ def test_vectors_are_those_of_a_bare_session_and_the_mean_of_its_tokens(model):
     rows = [model.tokenizer.cut(text) for text in given]
     for vector, expected in zip(model.embed(rows), bare(model.identity.model, given), strict=True):
         assert gap(vector, expected.tolist()) < 1e-5
+
+
+def source_of(name, **changes):
+    """Return what a real model's runtime is built from, its identity changed."""
+    directory = store.models_dir(os.environ)
+    graph, tokens = (store.path_of(weights, directory) for weights in catalogue.require(name).files)
+    identity = dataclasses.replace(IDENTITIES[name], **changes)
+    return OnnxSource(graph.read_bytes(), tokens.read_text(encoding="utf-8"), identity, facts={}, threads=1)
+
+
+def test_the_first_tokens_vector_is_a_way_to_pool(model):
+    name = model.identity.model
+    runtime = OnnxRuntime(
+        source_of(name, pooling=Pooling.CLS, is_normalised=False, output=TOKEN_VECTORS[name], max_tokens=16)
+    )
+    rows = runtime.tokenizer.encode(["payment", "twice"])
+    vectors = runtime.embed(rows)
+    assert len(vectors[0]) == 384
+    assert abs(math.hypot(*vectors[0]) - 1) > 0.1
+    assert gap(vectors[1], runtime.embed(rows[1:])[0]) < 1e-5
+    runtime.close()
+
+
+def test_a_pooling_that_does_not_fit_the_output_is_refused(model):
+    name = model.identity.model
+    runtime = OnnxRuntime(source_of(name, pooling=Pooling.NONE, output=TOKEN_VECTORS[name]))
+    with pytest.raises(ValueError, match="has 3 axes, which the pooling none cannot read"):
+        embed(runtime, "payment")
+    runtime.close()
+
+
+def test_an_output_that_the_graph_has_not_is_refused(model):
+    with pytest.raises(ValueError, match="has no output 'logits'; it has '"):
+        OnnxRuntime(source_of(model.identity.model, output="logits"))
+
+
+def test_an_input_that_nobody_can_give_is_refused(model, monkeypatch):
+    monkeypatch.setattr(onnx, "_INPUTS", ("input_ids",))
+    with pytest.raises(ValueError, match="has an input 'attention_mask'; only input_ids can be given"):
+        OnnxRuntime(source_of(model.identity.model))
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(model):
+    with pytest.raises(ValueError, match="is not a tokenizer"):
+        OnnxRuntime(dataclasses.replace(source_of(model.identity.model), tokenizer="{}"))

@@ -20,10 +20,12 @@ from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
 from steelyard.hub.db.database import Database
+from steelyard.hub.declare.api import declare_router
 from steelyard.hub.examples import examples
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
 from steelyard.hub.gateway.api import answer_for as openai_answer_for
 from steelyard.hub.gateway.gateway import Gateway
+from steelyard.hub.gateway.log_api import log_router
 from steelyard.hub.gateway.openapi import gateway_document
 from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.handlers import Handlers
@@ -71,7 +73,8 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     api = _api(database)
     document = _document(api)
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
-    api.router.routes.extend([*gateway.routes(), *about])
+    api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
+    api.router.routes.extend(about)
     paths = Paths(_routes_of(api))
     handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
     _answer_errors(api, handlers)
@@ -97,7 +100,8 @@ def _api(database: Database) -> FastAPI:
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in (catalog_router, suites_router, credentials_router, audit_router):
+    routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
+    for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
 

@@ -11,6 +11,7 @@ import click
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
 from steelyard.hub.db.commands import STORE_EXIT_CODES, db
+from steelyard.hub.remote.commands import add_remote_commands
 from steelyard.hub.settings import TABLE, load_settings
 from steelyard.shell.flags import host_and_port_flags, setting_flags
 from steelyard.shell.logs import log_to_stderr
@@ -36,6 +37,7 @@ def hub() -> None:
 
 
 hub.add_command(db)
+add_remote_commands(hub)
 
 
 @hub.command()
@@ -60,7 +62,7 @@ def init(**flags: str | None) -> None:
 @click.option("--upgrade", is_flag=True, help="Bring the database's schema up to date first.")
 def serve(*, upgrade: bool, **flags: str | None) -> None:
     """Serve the catalogue's API and the embedding gateway over HTTP."""
-    log_to_stderr()
+    log_to_stderr(only_warnings_of=("alembic",))
     with _refusals():
         settings = load_settings(os.environ, flags=flags)
         from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.

@@ -9,7 +9,9 @@
         ├── SlugTaken
         ├── BindingExists
         ├── VersionConflict
-        └── NotEligible
+        ├── NotEligible
+        ├── PlanChanged
+        └── PlanRefused
 
 No class knows an HTTP status; `rest/problems.py` has the one table.
 """
@@ -81,3 +83,15 @@ class NotEligible(Conflict):
     """The things named do not fit together in their present state."""
 
     code = "NOT_ELIGIBLE"
+
+
+class PlanChanged(Conflict):
+    """The plan is no longer the one that was shown: look at it again, and decide anew."""
+
+    code = "PLAN_CHANGED"
+
+
+class PlanRefused(Conflict):
+    """A step of the plan cannot be done, so none was."""
+
+    code = "PLAN_REFUSED"

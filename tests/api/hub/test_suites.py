@@ -195,6 +195,8 @@ def test_words_that_are_no_json_are_refused(operator, suite, word):
         {"case_id": None},
         {"review": {"reviewer": "", "reviewed_at": "2026-11-02T09:30:00Z"}},
         {"review": {"reviewer": "Ada", "reviewed_at": 1793611800}},
+        {"review": {"reviewer": "Ada", "reviewed_at": "1793611800"}},
+        {"review": {"reviewer": "Ada", "reviewed_at": "2026-11-02"}},
         {"review": {"reviewer": "Ada", "reviewed_at": "0001-01-01T00:00:00+14:00"}},
         {"review": None},
         {"label_provenance": {}},

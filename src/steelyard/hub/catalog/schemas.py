@@ -67,7 +67,15 @@ class NewServiceClient(Body):
     capabilities: list[Capability] = Field(default=["rag.embedding@1"], min_length=1, max_length=1)
 
 
-class NewArtifact(Body):
+class ArtifactFields(Body):
+    """What an artifact is, wherever it belongs."""
+
+    source: Name = Field(description="Where the weights come from, such as a hub repository.")
+    revision: Name = Field(description="The source's revision, such as a commit.")
+    files: dict[Name, Sha256] = Field(min_length=1, max_length=1000, description="SHA-256 by file name.")
+
+
+class NewArtifact(ArtifactFields):
     """Model weights."""
 
     model_config = _example(
@@ -80,20 +88,11 @@ class NewArtifact(Body):
 
     project_id: UUID
     slug: Slug
-    source: Name = Field(description="Where the weights come from, such as a hub repository.")
-    revision: Name = Field(description="The source's revision, such as a commit.")
-    files: dict[Name, Sha256] = Field(min_length=1, max_length=1000, description="SHA-256 by file name.")
 
 
-class NewRuntime(Body):
-    """A server that runs embedding models behind an OpenAI-compatible API."""
+class RuntimeFields(Body):
+    """What a runtime is, wherever it belongs."""
 
-    model_config = _example(
-        project_id=_ID, slug="embed-a", kind="steelyard", base_url="http://127.0.0.1:8472/v1", timeout_s=30
-    )
-
-    project_id: UUID
-    slug: Slug
     kind: RuntimeKind
     base_url: Address = Field(description="The address to which /embeddings is appended; it usually ends in /v1.")
     on_overlong: Overlong | None = Field(
@@ -107,7 +106,31 @@ class NewRuntime(Body):
     timeout_s: float = Field(30.0, gt=0, le=600, allow_inf_nan=False, description="Longest wait for an answer.")
 
 
-class NewEmbeddingIdentity(Body):
+class NewRuntime(RuntimeFields):
+    """A server that runs embedding models behind an OpenAI-compatible API."""
+
+    model_config = _example(
+        project_id=_ID, slug="embed-a", kind="steelyard", base_url="http://127.0.0.1:8472/v1", timeout_s=30
+    )
+
+    project_id: UUID
+    slug: Slug
+
+
+class EmbeddingIdentityFields(Body):
+    """What an embedding identity is, wherever it belongs."""
+
+    model: Name
+    dimension: int = Field(ge=1, le=65_536, strict=True)
+    pooling: Pooling
+    is_normalized: bool = Field(strict=True)
+    query_prompt: Text = Field("", description="Put before every query, such as `query: `.")
+    document_prompt: Text = Field("", description="Put before every document, such as `passage: `.")
+    max_length: int = Field(ge=1, le=1_048_576, strict=True, description="Longest input in tokens.")
+    dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,16}$")]
+
+
+class NewEmbeddingIdentity(EmbeddingIdentityFields):
     """What makes two vectors comparable."""
 
     model_config = _example(
@@ -123,14 +146,6 @@ class NewEmbeddingIdentity(Body):
 
     project_id: UUID
     slug: Slug
-    model: Name
-    dimension: int = Field(ge=1, le=65_536, strict=True)
-    pooling: Pooling
-    is_normalized: bool = Field(strict=True)
-    query_prompt: Text = Field("", description="Put before every query, such as `query: `.")
-    document_prompt: Text = Field("", description="Put before every document, such as `passage: `.")
-    max_length: int = Field(ge=1, le=1_048_576, strict=True, description="Longest input in tokens.")
-    dtype: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,16}$")]
 
 
 class NewDeployment(Body):

@@ -42,6 +42,8 @@ def take(database: Database, path: Path, *, replaces: bool = False, on_progress:
     migrate.require_current(database)
     if path.exists() and not replaces:
         raise BackupFailed("There is a file of that name already: name another one, or say --force to replace it")
+    if not path.parent.is_dir():
+        raise BackupFailed("There is no such folder to write the backup in")
     part = path.with_name(f"{path.name}.part")
     with disk_errors():
         remove(part)

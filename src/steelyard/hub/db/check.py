@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, inspect, select, text
 
 from steelyard.hub.db import epoch, lineage, migrate
 from steelyard.hub.db.errors import CheckFailed, StoreCorrupt, StoreError
@@ -41,15 +41,22 @@ def check(database: Database) -> Iterator[Finding]:
         }
         for name, question in questions.items():
             try:
-                yield Finding(name, is_good=True, answer=question(connection, database))
+                answer = question(connection, database)
             except StoreError as error:
                 yield Finding(name, is_good=False, answer=str(error))
+                if question is _schema:
+                    return  # The next question's tables may not be there.
+            else:
+                yield Finding(name, is_good=True, answer=answer)
 
 
 def _integrity(connection: Connection, database: Database) -> str:
     """Read every page of the tables; PostgreSQL looks at each where its cluster has checksums."""
     if database.is_postgresql:
+        present = set(inspect(connection).get_table_names())
         for table in metadata.sorted_tables:
+            if table.name not in present:
+                continue  # The schema's own question tells.
             connection.scalar(select(func.count()).select_from(table))
         checksums = connection.scalar(text("SHOW data_checksums"))
         return f"every table can be read; the cluster's checksums are {checksums}"
@@ -79,10 +86,10 @@ def _schema(connection: Connection, _database: Database) -> str:
 
 
 def _epoch(connection: Connection, database: Database) -> str:
+    if reason := epoch.why_restored(database, connection):
+        return f"the database was restored ({reason}); the next start begins a new one"
     present = epoch.current(connection)
     if present is None:
         return "none yet: the first start begins it"
-    if reason := epoch.why_restored(database, connection):
-        return f"the database was restored ({reason}); the next start begins a new one"
     began = present.began_at.isoformat(timespec="seconds")
     return f"number {present.number}, {present.cause} at {began}"

@@ -19,6 +19,7 @@ from steelyard.hub.db.errors import (
     DowngradeRefused,
     RestoreRefused,
     SchemaRefused,
+    StoreMissing,
     StoreServed,
     StoreUnavailable,
 )
@@ -35,12 +36,17 @@ if TYPE_CHECKING:
 # What refuses a command, or a start, before anything has changed.
 STORE_EXIT_CODES: Mapping[type[SteelyardError], int] = {
     BadDatabaseUrl: EXIT_REFUSED,
+    StoreMissing: EXIT_REFUSED,
     SchemaRefused: EXIT_REFUSED,
     DowngradeRefused: EXIT_REFUSED,
     RestoreRefused: EXIT_REFUSED,
     StoreServed: EXIT_REFUSED,
 }
-_EXIT_CODES = {BadSetting: EXIT_REFUSED, **STORE_EXIT_CODES, SteelyardError: EXIT_FAILED}
+_EXIT_CODES: Mapping[type[SteelyardError], int] = {
+    BadSetting: EXIT_REFUSED,
+    **STORE_EXIT_CODES,
+    SteelyardError: EXIT_FAILED,
+}
 _AGE = re.compile(r"([0-9]{1,5})([dhm])")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _database_flag = setting_flags(TABLE, names=("database",))
@@ -180,9 +186,10 @@ def _database(flags: Mapping[str, str | None]) -> Iterator[Database]:
     """Give the database that the settings name, and end with a sentence where something is wrong with it."""
     with refusals_as_sentences(_EXIT_CODES, when_interrupted="nothing is half done; run the same command again."):
         settings = load_settings(os.environ, flags=flags)
-        from steelyard.hub.db.database import Database  # noqa: PLC0415  # It loads the extra `hub`.
+        from steelyard.hub.db.database import Database, Limits  # noqa: PLC0415  # It loads the extra `hub`.
 
-        with closing(Database(settings.database)) as database:
+        # A whole table may be counted or copied here, which takes as long as it takes.
+        with closing(Database(settings.database, limits=Limits(statement_s=0))) as database:
             try:
                 yield database
             except StoreUnavailable as error:

@@ -18,7 +18,6 @@ from steelyard.hub.db.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
-    StoreMissing,
     StoreReadOnly,
     StoreUnavailable,
     UniqueViolated,
@@ -52,7 +51,6 @@ _BY_RESULT_CODE: Mapping[int, type[StoreError]] = {
 _BY_STATE: Mapping[str, type[StoreError]] = {
     "23505": UniqueViolated,
     "25006": StoreReadOnly,
-    "3D000": StoreMissing,
     "40001": StoreBusy,
     "40P01": StoreBusy,
     "53100": StoreFull,

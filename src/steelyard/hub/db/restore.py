@@ -80,11 +80,11 @@ def _restore_rows(database: Database, path: Path, *, replaces: bool, on_progress
         kept = path.with_name(f"replaced-{_stamp()}.db")
     with tempfile.TemporaryDirectory(prefix="steelyard-") as folder:
         work = Path(folder) / "restoring.db"
-        upgraded = _prepare(path, work, on_progress=on_progress)
+        upgraded = _prepare(path, work, on_progress=_untold)
         prepared = database_at(work)
         with alone(database):
             if kept is not None:
-                backup.take(database, kept, on_progress=on_progress)
+                backup.take(database, kept, on_progress=_untold)
             with prepared.read() as reading, database.alter() as writing:
                 clear_rows(writing)
                 copy_rows(reading, writing, on_progress=on_progress)
@@ -148,7 +148,11 @@ def _remove_log(place: Path) -> None:
 
 
 def _stamp() -> str:
-    return utc_now().strftime("%Y%m%dT%H%M%SZ")
+    return utc_now().strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def _untold(_done: int, _total: int) -> None:
+    """Show nothing: the rows that are copied in the end are shown."""
 
 
 _OVER_DATA = "The database has data: restore to another one, or say --force to replace it; the old data is kept aside"

@@ -80,6 +80,7 @@ class RequestLog:
         self._thread.join()
 
     def _run(self) -> None:
+        batch: list[_Waiting] = []
         try:
             while batch := self._next():
                 self._commit(batch)
@@ -87,7 +88,7 @@ class RequestLog:
             logger.critical("The request log's writer has ended; no request can be answered", exc_info=True)
             raise
         finally:
-            self._refuse_rest()
+            self._refuse(batch)
 
     def _next(self) -> list[_Waiting]:
         """Wait for entries and return all that are there, in their order; none at the end."""
@@ -117,12 +118,14 @@ class RequestLog:
             self._failed_at = None
             _settle(batch, None)
 
-    def _refuse_rest(self) -> None:
+    def _refuse(self, batch: Sequence[_Waiting]) -> None:
+        """Take no more entries, and tell everybody whose entry is not committed."""
         with self._gate:
             self._is_open = False
         while not self._queue.empty():
             if (waiting := self._queue.get()) is not None:
-                _settle([waiting], LogUnavailable())
+                batch = [*batch, waiting]
+        _settle(batch, LogUnavailable())
 
 
 def _settle(batch: Iterable[_Waiting], error: Exception | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, bindparam, func, insert, select, update
@@ -18,7 +18,7 @@ from steelyard.hub.db.tables import (
     routes,
     runtimes,
 )
-from steelyard.hub.gateway.domain.entries import Ended, Started
+from steelyard.hub.gateway.domain.entries import Ended, LoggedRequest, Started
 from steelyard.hub.gateway.domain.targets import Deployment, Identity, Lead, Runtime
 
 if TYPE_CHECKING:
@@ -113,6 +113,25 @@ def list_routes(database: Database, *, binding_id: UUID) -> list[ClientRoute]:
     """Return the routes of a binding that lead to an active deployment: the stable one first, then by name."""
     with database.read() as connection:
         return [ClientRoute(*row) for row in connection.execute(_LIST_ROUTES, {"binding": binding_id})]
+
+
+def page_of_requests(
+    connection: Connection,
+    *,
+    limit: int,
+    offset: int,
+    started_since: datetime | None = None,
+    started_until: datetime | None = None,
+    **where: object,
+) -> list[LoggedRequest]:
+    """Return *limit* rows after *offset*, newest first, and one more where there is one."""
+    query = select(*(gateway_requests.c[field.name] for field in fields(LoggedRequest))).filter_by(**where)
+    if started_since is not None:
+        query = query.where(gateway_requests.c.started_at >= started_since)
+    if started_until is not None:
+        query = query.where(gateway_requests.c.started_at < started_until)
+    rows = connection.execute(query.order_by(gateway_requests.c.id.desc()).limit(limit + 1).offset(offset))
+    return [LoggedRequest(**row._mapping) for row in rows]
 
 
 def commit(database: Database, entries: Sequence[Entry]) -> None:

@@ -148,7 +148,7 @@ async def _read(response: httpx2.Response, *, limit: int) -> bytes:
 
 def _error_of(reply: _Reply) -> GatewayError:
     # First the length, for llama.cpp says 500 where a text is too long.
-    if reply.status >= 400 and speaks_of_length(reply.body):
+    if reply.status == 413 or (reply.status >= 400 and speaks_of_length(reply.body)):
         return InputTooLong()
     if reply.status in _OVERLOADED:
         return UpstreamOverloaded(retry_after_s=reply.retry_after_s or 1)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+from uuid import UUID
 
 from steelyard.hub.gateway.domain.targets import CAPABILITY
 
 if TYPE_CHECKING:
-    from datetime import datetime
-    from uuid import UUID
-
     from steelyard.hub.gateway.domain.calls import Call
     from steelyard.hub.gateway.domain.targets import Client, Target
 
-STATUSES = ("started", "completed", "failed")
+Status = Literal["started", "completed", "failed"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Ended:
     error_code: str | None = None
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """What the row's status becomes."""
         return "completed" if self.error_code is None else "failed"
 
@@ -55,13 +54,13 @@ class Ended:
 Entry = Started | Ended
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoggedRequest:
-    """One row of the log."""
+    """One row of the log. Evidence names it by its *request_id*, which its answer had as x-request-id."""
 
-    id: int
     request_id: str
     service_client_id: UUID
+    credential_id: UUID
     project_binding_id: UUID
     route_id: UUID
     deployment_id: UUID
@@ -71,7 +70,7 @@ class LoggedRequest:
     input_count: int
     started_at: datetime
     completed_at: datetime | None
-    status: str
+    status: Status
     latency_ms: float | None
     tokens: int | None
     is_truncated: bool | None

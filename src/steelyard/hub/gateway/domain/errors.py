@@ -76,7 +76,7 @@ class Overlong(GatewayError):
 
 
 class InputTooLong(Overlong):
-    """An input is longer than the model takes; send shorter texts, or split them."""
+    """An input, or all together, is more than the embedding server takes; send shorter texts, or fewer at once."""
 
     code = "input_too_long"
 

@@ -1,0 +1,41 @@
+"""What the commands over HTTP refuse themselves."""
+
+from __future__ import annotations
+
+from steelyard.hall.errors import SteelyardError
+
+
+class RemoteError(SteelyardError):
+    """The command could not be carried out."""
+
+    code = "remote_error"
+
+
+class NotNamed(RemoteError):
+    """Nothing, or more than one thing, has this name."""
+
+    code = "not_named"
+
+
+class BadFile(RemoteError):
+    """The file cannot be used."""
+
+    code = "bad_file"
+
+
+class WrongUse(RemoteError):
+    """The command was used wrongly."""
+
+    code = "wrong_use"
+
+
+class MissingExtra(RemoteError):
+    """This command needs the extra `hub`: pip install 'steelyard[hub]'."""
+
+    code = "missing_extra"
+
+
+class ToldRefusal(RemoteError):
+    """The hub said no, in the words that a terminal shows."""
+
+    code = "told_refusal"

@@ -1,0 +1,135 @@
+"""Pruning the request log."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Column, ForeignKey, MetaData, Table, func, select
+from tests.store.rows import add_catalogue, add_event, add_requests
+
+from steelyard.hub.db import prune as pruning
+from steelyard.hub.db import tables
+from steelyard.hub.db.types import RowId
+
+DAY = timedelta(days=1)
+# Stands for what keeps evidence; it is no table of the product's.
+evidence = Table(
+    "evidence_of_the_tests",
+    MetaData(),
+    Column("request_row_id", RowId, ForeignKey(tables.gateway_requests.c.id), primary_key=True),
+)
+
+
+def ids(database):
+    with database.read() as connection:
+        return list(connection.scalars(select(tables.gateway_requests.c.id).order_by(tables.gateway_requests.c.id)))
+
+
+def run(database, *, days=30):
+    plan = pruning.count(database, older_than=days * DAY)
+    batches: list[int] = []
+    deleted = pruning.prune(database, plan, on_rows=batches.append)
+    assert sum(batches) == deleted
+    return plan, deleted, batches
+
+
+@pytest.fixture
+def logged(database):
+    """2500 requests older than 30 days, then 10 that are not."""
+    with database.write() as connection:
+        names = add_catalogue(connection)
+        now = database.now(connection)
+        old = [now - 31 * DAY - timedelta(seconds=number) for number in range(2500)]
+        add_requests(connection, names, [*old, *[now - 29 * DAY] * 10])
+    return database
+
+
+@pytest.fixture
+def kept(logged, monkeypatch):
+    """The row ids of some old requests and of a young one, which are evidence."""
+    chosen = [*ids(logged)[:1500:100], ids(logged)[-1]]
+    with logged.alter() as connection:
+        evidence.metadata.create_all(connection, tables=[evidence])
+        connection.execute(evidence.insert(), [{"request_row_id": number} for number in chosen])
+    monkeypatch.setattr(pruning, "EVIDENCE", [select(evidence.c.request_row_id)])
+    return chosen
+
+
+def test_old_rows_go_in_bounded_batches_and_young_ones_stay(logged):
+    young = ids(logged)[-10:]
+    plan, deleted, batches = run(logged)
+    assert (plan.deleted, plan.kept, deleted) == (2500, 0, 2500)
+    assert batches == [1000, 1000, 500]
+    assert ids(logged) == young
+    assert run(logged)[1:] == (0, [])
+
+
+def test_counting_deletes_nothing(logged):
+    before = ids(logged)
+    assert pruning.count(logged, older_than=30 * DAY).deleted == 2500
+    assert ids(logged) == before
+
+
+def test_evidence_stays_however_old_it_is(logged, kept):
+    plan, deleted, _batches = run(logged)
+    assert (plan.deleted, plan.kept, deleted) == (2485, 15, 2485)
+    assert set(ids(logged)) >= set(kept)
+    assert len(ids(logged)) == 15 + 10
+
+
+def test_a_row_that_becomes_evidence_after_the_count_stays(logged, kept):
+    plan = pruning.count(logged, older_than=30 * DAY)
+    late = ids(logged)[2]
+    with logged.write() as connection:
+        connection.execute(evidence.insert().values(request_row_id=late))
+    assert pruning.prune(logged, plan, on_rows=lambda _count: None) == 2484
+    assert late in ids(logged)
+
+
+def test_others_write_while_rows_go(logged):
+    is_over = threading.Event()
+    written = []
+
+    def write() -> None:
+        while not is_over.is_set():
+            with logged.write() as connection:
+                add_event(connection, "meanwhile")
+            written.append(1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen: list[int] = []
+    plan = pruning.count(logged, older_than=30 * DAY)
+    pruning.prune(logged, plan, on_rows=lambda _count: seen.append(len(written)))
+    is_over.set()
+    writer.join()
+    assert len(ids(logged)) == 10
+    assert written
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(logged):
+    def interrupt(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    plan = pruning.count(logged, older_than=30 * DAY)
+    with pytest.raises(KeyboardInterrupt):
+        pruning.prune(logged, plan, on_rows=interrupt)
+    assert pruning.count(logged, older_than=30 * DAY).deleted == 1500
+    run(logged)
+    assert len(ids(logged)) == 10
+
+
+def test_a_prune_is_in_the_audit_trail(logged):
+    run(logged)
+    with logged.read() as connection:
+        [told] = connection.execute(select(tables.audit_events)).all()
+        assert connection.scalar(select(func.count()).select_from(tables.projects)) == 1
+    assert (told.action, told.after["deleted"]) == ("store.pruned", 2500)
+
+
+def test_a_prune_of_nothing_is_not(database):
+    run(database)
+    with database.read() as connection:
+        assert connection.execute(select(tables.audit_events)).all() == []
