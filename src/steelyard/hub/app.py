@@ -19,6 +19,7 @@ from steelyard.hub.catalog.api import catalog_router
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.db.database import Database
 from steelyard.hub.declare.api import declare_router
 from steelyard.hub.examples import examples
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
@@ -39,7 +40,6 @@ from steelyard.web.gate import Gate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
 
 _PREFIX = "/api/v1"
@@ -73,7 +73,8 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     api = _api(database)
     document = _document(api)
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
-    api.router.routes[:0] = [*gateway.routes(), *about]  # First, for FastAPI tries one route after the other.
+    api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
+    api.router.routes.extend(about)
     paths = Paths(_routes_of(api))
     handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
     _answer_errors(api, handlers)
@@ -103,6 +104,11 @@ def _api(database: Database) -> FastAPI:
     for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
+
+
+def build_document() -> dict[str, Any]:
+    """Return the OpenAPI document of a hub that serves from any database."""
+    return _document(_api(Database("sqlite:///never-opened")))
 
 
 def _document(api: FastAPI) -> dict[str, Any]:
