@@ -55,6 +55,9 @@ docs: $(DEV_READY) ## Write the generated parts of docs/
 bench: $(DEV_READY) ## Run the benchmarks (minutes; leave the machine alone meanwhile)
 	$(BIN)/steelyard models pull qwen2.5-coder-0.5b
 	$(BIN)/python benchmarks/decide.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/steelyard models pull all-minilm-l6-v2-int8
+	$(BIN)/python benchmarks/embed.py
 
 clean: ## Remove the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

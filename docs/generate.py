@@ -9,22 +9,32 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from steelyard.decide.api.errors import STATUS_OF
-from steelyard.decide.metrics import Metrics
-from steelyard.decide.settings import SETTINGS
+from steelyard.decide.api import errors as decide_errors
+from steelyard.decide.metrics import Metrics as DecideMetrics
+from steelyard.decide.settings import SETTINGS as DECIDE_SETTINGS
+from steelyard.embed.api import errors as embed_errors
+from steelyard.embed.metrics import Metrics as EmbedMetrics
+from steelyard.embed.settings import SETTINGS as EMBED_SETTINGS
+from steelyard.hall.errors import SteelyardError
+from steelyard.hub.db.commands import STORE_EXIT_CODES
+from steelyard.hub.db.errors import StoreError
+from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
+from steelyard.hub.gateway.domain.errors import GatewayError
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
+from steelyard.shell.refusals import EXIT_FAILED
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from steelyard.hall.settings import SettingsTable
 
+Error = TypeVar("Error", bound=SteelyardError)
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -38,18 +48,18 @@ def settings(table: SettingsTable) -> str:
     return _table(("variable", "flag", "default", "meaning"), rows)
 
 
-def errors() -> str:
-    """Return the table of error answers."""
+def errors(status_of: Mapping[type[Error], int]) -> str:
+    """Return the table of a room's error answers; those of the shared plumbing are any room's."""
     refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
-    failures = [(status, error.code, error.__doc__ or "") for error, status in STATUS_OF.items()]
+    failures = [(status, error.code, error.__doc__ or "") for error, status in status_of.items()]
     rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *failures})]
     return _table(("status", "code", "message, where none says more"), rows)
 
 
-def metrics() -> str:
-    """Return the table of metrics."""
-    text = Metrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render().decode("utf-8")
-    families = [family for family in text_string_to_metric_families(text) if not family.name.endswith("_created")]
+def metrics(rendered: bytes) -> str:
+    """Return the table of the metrics in *rendered*, a room's answer to GET /metrics."""
+    every = text_string_to_metric_families(rendered.decode("utf-8"))
+    families = [family for family in every if not family.name.endswith("_created")]
     return _table(("metric", "kind", "meaning"), [(_series(f.name, f.type), f.type, f.documentation) for f in families])
 
 
@@ -71,7 +81,47 @@ def weights() -> str:
     return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
-PARTS = {"settings": lambda: settings(SETTINGS), "errors": errors, "metrics": metrics, "weights": weights}
+def store() -> str:
+    """Return the table of what the hub's store refuses and how it fails."""
+    rows = [
+        (
+            f"`{kind.code}`",
+            str(next((code for base, code in STORE_EXIT_CODES.items() if issubclass(kind, base)), EXIT_FAILED)),
+            _first_line(kind.__doc__ or ""),
+        )
+        for kind in kinds_below(StoreError)
+    ]
+    return _table(("code", "exit code", "message, where none says more"), rows)
+
+
+def gateway_errors() -> str:
+    """Return the table of the gateway's error answers."""
+    kinds = [kind for kind in kinds_below(GatewayError) if "code" in vars(kind)]
+    return errors({kind: _gateway_status(kind) for kind in kinds})
+
+
+def kinds_below(kind: type[Error]) -> list[type[Error]]:
+    """Return every class below *kind*, in the order of their definition."""
+    return [found for child in kind.__subclasses__() for found in (child, *kinds_below(child))]
+
+
+def _gateway_status(kind: type[GatewayError]) -> int:
+    return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
+
+
+PARTS = {
+    "settings": lambda: settings(DECIDE_SETTINGS),
+    "errors": lambda: errors(decide_errors.STATUS_OF),
+    "metrics": lambda: metrics(DecideMetrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render()),
+    "weights": weights,
+    "embed_settings": lambda: settings(EMBED_SETTINGS),
+    "embed_errors": lambda: errors(embed_errors.STATUS_OF),
+    "embed_metrics": lambda: metrics(
+        EmbedMetrics(queue_depth=lambda: 0, waiting_rows=lambda: 0, running_seconds=lambda: 0).render()
+    ),
+    "store": store,
+    "gateway_errors": gateway_errors,
+}
 
 
 def main() -> None:

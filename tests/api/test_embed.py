@@ -85,6 +85,14 @@ def test_on_request_its_beginning_is_embedded_and_the_answer_says_so(served):
     assert content["data"][0]["embedding"] == served.embed(input="word " * 254).json()["data"][0]["embedding"]
 
 
+def test_a_text_of_very_many_characters_is_cut_on_request_and_the_answer_says_so(served):
+    vast = "word " * 20_000
+    refused = served.embed(input=["fine", vast])
+    assert (refused.status_code, error_of(refused)["code"]) == (422, "input_too_long")
+    content = served.embed(input=["fine", vast, "also fine", " " * 70_000], truncate=True).json()
+    assert content["usage"] == {"prompt_tokens": 3 + 256 + 4 + 2, "total_tokens": 265, "truncated": [1, 3]}
+
+
 def test_many_inputs_are_answered_up_to_the_limit(serving):
     served = serving(max_inputs=40, max_batch_rows=3)
     texts = [f"text {number} " + "x " * (number % 7) for number in range(40)]

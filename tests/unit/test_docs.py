@@ -16,6 +16,9 @@ from starlette.testclient import TestClient
 from steelyard.decide import startup
 from steelyard.decide.app import DecisionServer, build_server
 from steelyard.decide.settings import load_settings
+from steelyard.embed import app as embed_app
+from steelyard.embed import startup as embed_startup
+from steelyard.embed.settings import load_settings as load_embed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +43,7 @@ def start() -> DecisionServer:
     return build_server(settings, engine, on_poisoned=lambda: None)
 
 
-def post(server: DecisionServer, path: str, body: dict[str, object]) -> None:
+def post(server: DecisionServer | embed_app.EmbeddingServer, path: str, body: dict[str, object]) -> None:
     answer = TestClient(server.app).post(path, json=body, headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 200
 
@@ -92,6 +95,32 @@ def test_a_start_walks_through_the_functions_that_the_architecture_names_in_thei
         start().thread.close()
     assert len(walk("A server starts")) > 3
     assert [name for name in called if name in walk("A server starts")] == walk("A server starts")
+
+
+def start_embed_runtime():
+    environ = {"STEELYARD_EMBED_API_TOKEN": TOKEN, "STEELYARD_EMBED_MODEL": "fake"}
+    settings = load_embed_settings(environ)
+    return settings, embed_startup.start_runtime(settings, environ=environ)
+
+
+def test_a_text_walks_through_the_functions_that_the_architecture_names_in_their_order():
+    settings, runtime = start_embed_runtime()
+    with calls_noted() as called:
+        server = embed_app.build_server(settings, runtime, on_poisoned=lambda: None)
+        post(server, "/v1/embeddings", {"model": "fake", "input": "a text"})
+    server.close()
+    title = "A text is embedded"
+    assert len(walk(title)) > 10
+    assert [name for name in called if name in walk(title)] == walk(title)
+
+
+def test_an_embedding_server_starts_as_the_architecture_says():
+    with calls_noted() as called:
+        settings, runtime = start_embed_runtime()
+        embed_app.build_server(settings, runtime, on_poisoned=lambda: None).close()
+    title = "An embedding server starts"
+    assert len(walk(title)) > 3
+    assert [name for name in called if name in walk(title)] == walk(title)
 
 
 def test_generated_tables_are_up_to_date():

@@ -154,7 +154,9 @@ class Worker:
             return
         logger.warning("A batch of %d rows failed and is tried row by row: %s", len(batch), type(error).__name__)
         for place in batch:
-            if place.job.is_wanted and not self._is_poisoned:
+            if self._is_poisoned:
+                place.job.fail(EmbeddingFailed(_ENDING))
+            elif place.job.is_wanted:
                 self._embed([place])
 
     def _check_still_embeds(self) -> None:

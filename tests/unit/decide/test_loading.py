@@ -77,6 +77,12 @@ def test_a_file_that_is_none_is_refused(tmp_path, name):
     assert refusal(model=str(tmp_path / name)).endswith(f"{name} does not exist or is no file")
 
 
+def test_an_embedding_model_is_sent_to_its_own_server():
+    assert refusal(model="all-minilm-l6-v2-int8") == (
+        "SEMIF_MODEL all-minilm-l6-v2-int8 is an embedding model; serve it with: steelyard embed serve"
+    )
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones():
     assert refusal(model="smollm") == (
         "SEMIF_MODEL smollm is no hub id, folder, .gguf file or known name; names: embedded, qwen2.5-coder-1.5b, "

@@ -16,14 +16,14 @@ WAIT_S = 30.0
 
 
 class HeldRuntime(FakeRuntime):
-    """Notes every call's rows; a held call begins, says so, and waits for the test."""
+    """Notes every call's rows; a held call begins, says so, and waits for the test. From one call on it may be dead."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[list[Tokens]] = []
         self.began, self.may_go = threading.Semaphore(0), threading.Semaphore(0)
         self.is_held = False
-        self.is_dead = False
+        self.dies_at_call: int | None = None
         self.is_closed = False
 
     def embed(self, rows: Sequence[Tokens]) -> list[Vector]:
@@ -31,7 +31,7 @@ class HeldRuntime(FakeRuntime):
         self.began.release()
         if self.is_held:
             assert self.may_go.acquire(timeout=WAIT_S)
-        if self.is_dead:
+        if self.dies_at_call is not None and len(self.calls) >= self.dies_at_call:
             raise RuntimeError("the model is dead")
         return super().embed(rows)
 

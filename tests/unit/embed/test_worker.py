@@ -111,11 +111,10 @@ def test_a_failing_row_fails_its_own_request_and_no_other(*, held, submit, poiso
 
 
 def test_a_model_that_no_longer_embeds_ends_the_process_and_fails_all_that_waits(held, submit, runtime, poisoned):
-    first, second = submit("x"), submit("a much longer text which goes into a batch of its own, later")
-    runtime.is_dead = True
-    runtime.is_held = False
-    runtime.may_go.release()
-    for future in (first, second):
+    futures = [submit("x"), submit("y"), submit("a much longer text which goes into a batch of its own, later")]
+    runtime.dies_at_call = 2  # The batch of the first two.
+    held()
+    for future in futures:
         with pytest.raises(EmbeddingFailed):
             future.result(WAIT_S)
     assert poisoned.wait(WAIT_S)

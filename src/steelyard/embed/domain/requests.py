@@ -9,11 +9,14 @@ from steelyard.embed.domain.errors import InputTooLong, InvalidRequest, UnknownM
 from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from steelyard.embed.domain.identity import Identity
 
 MOST_INPUTS = 2048
+# Of one input. No text in any language comes near it, and tokens of megabytes would take seconds and gigabytes.
+CHARACTERS_PER_TOKEN = 256
+_PORTION_CHARACTERS = 16_384
 FORMATS = ("float", "base64")
 
 
@@ -24,14 +27,23 @@ class Rules:
     identity: Identity
     max_inputs: int
 
+    @property
+    def max_characters(self) -> int:
+        """The most characters of one input that are looked at."""
+        return CHARACTERS_PER_TOKEN * self.identity.max_tokens
+
 
 @dataclass(frozen=True)
 class EmbedRequest:
-    """A request that keeps the rules; *truncates* says that too long an input is cut instead of refused."""
+    """A request that keeps the rules; *truncates* says that too long an input is cut instead of refused.
+
+    *cut* are the places of the texts that were cut for their characters already.
+    """
 
     texts: tuple[str, ...]
     is_base64: bool
     truncates: bool
+    cut: tuple[int, ...] = ()
 
 
 def request_from(body: object, *, rules: Rules) -> EmbedRequest:
@@ -40,10 +52,16 @@ def request_from(body: object, *, rules: Rules) -> EmbedRequest:
         raise InvalidRequest("The body must be a JSON object with `model` and `input`")
     _check_model(body.get("model"), rules.identity)
     _check_dimensions(body.get("dimensions"), rules.identity)
+    texts, most = _texts(body.get("input"), max_inputs=rules.max_inputs), rules.max_characters
+    cut = tuple(index for index, text in enumerate(texts) if len(text) > most)
+    truncates = _truncates(body)
+    if cut and not truncates:
+        raise InputTooLong(_too_long(cut[0], f"{len(texts[cut[0]])} characters", f"{most}"), param="input")
     return EmbedRequest(
-        texts=_texts(body.get("input"), max_inputs=rules.max_inputs),
+        texts=tuple(text[:most] for text in texts),
         is_base64=_format(body) == "base64",
-        truncates=_truncates(body),
+        truncates=truncates,
+        cut=cut,
     )
 
 
@@ -97,16 +115,36 @@ def _truncates(body: Mapping[str, object]) -> bool:
     return bool(chosen)
 
 
+def portions(texts: Sequence[str]) -> Iterator[slice]:
+    """Yield slices of *texts*, in order, that are tokenized at a time: of one text, or of few characters.
+
+    Between two of them other requests have their turn.
+    """
+    start = size = 0
+    for index, text in enumerate(texts):
+        if index > start and size + len(text) > _PORTION_CHARACTERS:
+            yield slice(start, index)
+            start, size = index, 0
+        size += len(text)
+    yield slice(start, len(texts))
+
+
 def too_long(counts: Sequence[int], *, limit: int) -> list[int]:
     """Return the places of the inputs with more than *limit* tokens."""
     return [index for index, count in enumerate(counts) if count > limit]
 
 
-def refuse_too_long(counts: Sequence[int], *, limit: int) -> None:
-    """Raise InputTooLong, which names the first input with more than *limit* tokens, where there is one."""
+def refuse_too_long(counts: Sequence[int], *, limit: int, first: int = 0) -> None:
+    """Raise InputTooLong, which names the first input with more than *limit* tokens, where there is one.
+
+    *first* is the place of the first of *counts* in the request.
+    """
     for index in too_long(counts, limit=limit)[:1]:
-        raise InputTooLong(
-            f"`input[{index}]` has {counts[index]} tokens and the model takes {limit}; shorten it, or send "
-            '"truncate": true to have its beginning embedded',
-            param="input",
-        )
+        raise InputTooLong(_too_long(first + index, f"{counts[index]} tokens", f"{limit}"), param="input")
+
+
+def _too_long(index: int, size: str, limit: str) -> str:
+    return (
+        f"`input[{index}]` has {size} and the model takes {limit}; shorten it, or send "
+        '"truncate": true to have its beginning embedded'
+    )

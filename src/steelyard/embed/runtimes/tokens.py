@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from steelyard.embed.domain.ports import Tokens
 
-_CHUNK = 32  # Texts per call: more would keep all their offsets and words in memory at once.
-
 
 class JsonTokenizer:
     """The tokenizer in *content*, the text of a tokenizer.json; raises ValueError where it is none.
@@ -28,11 +26,7 @@ class JsonTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
         """Return all tokens of each text, special tokens added; texts that name special tokens are read as such."""
-        rows: list[Tokens] = []
-        for start in range(0, len(texts), _CHUNK):
-            encodings = self._whole.encode_batch_fast(list(texts[start : start + _CHUNK]))
-            rows += [array("i", encoding.ids) for encoding in encodings]
-        return rows
+        return [array("i", encoding.ids) for encoding in self._whole.encode_batch_fast(list(texts))]
 
     def cut(self, text: str) -> Tokens:
         """Return the first tokens of *text*, special tokens included, as many as the model takes."""

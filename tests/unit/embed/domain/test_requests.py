@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.embed.domain.errors import InputTooLong, InvalidRequest, UnknownModel
 from steelyard.embed.domain.identity import Identity, Pooling
-from steelyard.embed.domain.requests import EmbedRequest, Rules, refuse_too_long, request_from, too_long
+from steelyard.embed.domain.requests import EmbedRequest, Rules, portions, refuse_too_long, request_from, too_long
 
 IDENTITY = Identity(
     model="m", dimension=4, pooling=Pooling.MEAN, is_normalised=True, max_tokens=8, dtype="float32", output="o"
@@ -83,3 +85,23 @@ def test_too_long_an_input_is_named_with_its_tokens_and_the_limit():
         refuse_too_long([8, 9, 7, 10], limit=8)
     assert (caught.value.param, caught.value.code) == ("input", "input_too_long")
     refuse_too_long([8, 1], limit=8)
+    with pytest.raises(InputTooLong, match=r"`input\[21\]` has 9 tokens"):
+        refuse_too_long([8, 9], limit=8, first=20)
+
+
+def test_a_text_of_very_many_characters_is_refused_unread_or_cut_on_request():
+    most = 256 * IDENTITY.max_tokens
+    texts = ["a" * most, "b" * (most + 1), "c"]
+    with pytest.raises(InputTooLong, match=rf"`input\[1\]` has {most + 1} characters and the model takes {most};"):
+        request_from({**BODY, "input": texts}, rules=RULES)
+    request = request_from({**BODY, "input": texts, "truncate": True}, rules=RULES)
+    assert request.texts == ("a" * most, "b" * most, "c")
+    assert request.cut == (1,)
+
+
+@given(st.lists(st.integers(1, 20_000), min_size=1, max_size=30))
+def test_portions_hold_every_text_once_in_order_and_few_characters_or_one_text(lengths):
+    texts = ["x" * length for length in lengths]
+    parts = [texts[portion] for portion in portions(texts)]
+    assert [text for part in parts for text in part] == texts
+    assert all(part and (len(part) == 1 or sum(map(len, part)) <= 16_384) for part in parts)
