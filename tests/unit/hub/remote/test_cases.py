@@ -54,5 +54,5 @@ def test_many_faults_are_counted_and_the_first_are_told(file):
 
 def test_a_number_that_is_no_number_is_a_fault_of_its_line(file):
     line = json.dumps({"labels": {"a": 1}, "label_provenance": {"x": float("nan")}})
-    with pytest.raises(BadFile, match="line 1: label_provenance: .*holds NaN"):
+    with pytest.raises(BadFile, match=r"line 1: label_provenance: .*holds NaN"):
         read_revision(file(line.encode()), settings={"top_k": 1})
