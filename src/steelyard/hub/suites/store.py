@@ -89,12 +89,6 @@ def page_of_cases(connection: Connection, revision_id: UUID, *, limit: int, offs
     return [_case(row) for row in connection.execute(query.limit(limit + 1).offset(offset))]
 
 
-def cases_of(connection: Connection, revision_id: UUID) -> list[Case]:
-    """Return all of a revision's cases, in its order."""
-    query = select(suite_cases).filter_by(suite_revision_id=revision_id).order_by(suite_cases.c.position)
-    return [_case(row) for row in connection.execute(query)]
-
-
 def _row(case: Case, *, position: int, revision_id: UUID) -> dict[str, Any]:
     return {
         "suite_revision_id": revision_id,
