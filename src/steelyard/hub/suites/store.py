@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from steelyard.hub.db.errors import UniqueViolated
+from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import suite_cases, suite_revisions, suites
 from steelyard.hub.errors import SlugTaken, UnknownThing
 from steelyard.hub.suites.domain import Case, Review, Suite, SuiteRevision
@@ -30,7 +31,7 @@ def insert_suite(connection: Connection, suite: Suite) -> None:
 def get_suite(connection: Connection, suite_id: UUID, *, lock: bool = False) -> Suite:
     """Return one suite, its row locked where asked; raises UnknownThing."""
     query = select(suites).where(suites.c.id == suite_id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(locked(query) if lock else query).first()
     if row is None:
         raise UnknownThing(f"No Suite has the id {suite_id}")
     return Suite(**row._mapping)
