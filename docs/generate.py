@@ -9,7 +9,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,16 +19,22 @@ from steelyard.decide.settings import SETTINGS as DECIDE_SETTINGS
 from steelyard.embed.api import errors as embed_errors
 from steelyard.embed.metrics import Metrics as EmbedMetrics
 from steelyard.embed.settings import SETTINGS as EMBED_SETTINGS
+from steelyard.hall.errors import SteelyardError
+from steelyard.hub.db.commands import STORE_EXIT_CODES
+from steelyard.hub.db.errors import StoreError
+from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
+from steelyard.hub.gateway.domain.errors import GatewayError
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
+from steelyard.shell.refusals import EXIT_FAILED
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.hall.errors import SteelyardError
     from steelyard.hall.settings import SettingsTable
 
+Error = TypeVar("Error", bound=SteelyardError)
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -75,6 +81,36 @@ def weights() -> str:
     return _table(("name", "kind", "file", "size", "licence", "official repository", "SHA-256"), rows)
 
 
+def store() -> str:
+    """Return the table of what the hub's store refuses and how it fails."""
+    rows = [
+        (
+            f"`{kind.code}`",
+            str(next((code for base, code in STORE_EXIT_CODES.items() if issubclass(kind, base)), EXIT_FAILED)),
+            _first_line(kind.__doc__ or ""),
+        )
+        for kind in kinds_below(StoreError)
+    ]
+    return _table(("code", "exit code", "message, where none says more"), rows)
+
+
+def gateway_errors() -> str:
+    """Return the table of the gateway's error answers."""
+    refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
+    own = [(_gateway_status(e), e.code, e.__doc__ or "") for e in kinds_below(GatewayError) if "code" in vars(e)]
+    rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *own})]
+    return _table(("status", "code", "message, where none says more"), rows)
+
+
+def kinds_below(kind: type[Error]) -> list[type[Error]]:
+    """Return every class below *kind*, in the order of their definition."""
+    return [found for child in kind.__subclasses__() for found in (child, *kinds_below(child))]
+
+
+def _gateway_status(kind: type[GatewayError]) -> int:
+    return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
+
+
 PARTS = {
     "settings": lambda: settings(DECIDE_SETTINGS),
     "errors": lambda: errors(decide_errors.STATUS_OF),
@@ -85,6 +121,8 @@ PARTS = {
     "embed_metrics": lambda: metrics(
         EmbedMetrics(queue_depth=lambda: 0, waiting_rows=lambda: 0, running_seconds=lambda: 0).render()
     ),
+    "store": store,
+    "gateway_errors": gateway_errors,
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 import uuid
@@ -182,6 +184,24 @@ def test_a_file_is_shown_first_and_done_once(hub, slug, path):
     assert (again.stdout, again.stderr) == ("= 8 unchanged\n", "Nothing to do.\n")
 
 
+@pytest.mark.parametrize(("answer", "code", "last"), [("y", 0, "Done."), ("n", 1, "Nothing was done")])
+def test_on_a_terminal_it_asks(hub, slug, path, answer, code, last):
+    terminal, other_end = pty.openpty()
+    environ = {"STEELYARD_URL": hub.url, "STEELYARD_CREDENTIAL": hub.secret, "PATH": ""}
+    try:
+        os.write(terminal, f"{answer}\n".encode())
+        ran = subprocess.run(
+            [STEELYARD, "hub", "apply", "-f", str(path)], env=environ, stdin=other_end, capture_output=True, text=True,
+            check=False, timeout=WAIT_S,
+        )  # fmt: skip
+    finally:
+        os.close(terminal)
+        os.close(other_end)
+    assert (ran.returncode, last in ran.stderr) == (code, True), ran.stderr
+    assert "Do this? [y/N]" in ran.stdout
+    assert len(shown(hub, "projects", "list", "--slug", slug)["items"]) == (1 if answer == "y" else 0)
+
+
 def test_a_difference_is_refused_with_what_to_do_instead(hub, slug, path):
     hub.run("apply", "-f", str(path), "--yes")
     text = path.read_text("utf-8").replace('kind = "steelyard"', 'kind = "vllm"').replace('"Search"', '"Find"')
@@ -197,9 +217,9 @@ def test_a_difference_is_refused_with_what_to_do_instead(hub, slug, path):
     ("text", "sentence"),
     [
         ("[projects", "is no TOML: "),
-        ("project = 1", "project: Extra inputs are not permitted"),
+        ("project = 1", "project: is no name that is known here"),
         ('[projects.x]\nname = "X"\n[projects.x.runtimes.r]\nkind = 1\nbase_url = "http://a"', "runtimes.r.kind: "),
-        ('[projects.x]\nname = "X"\nsecret = "s"', "projects.x.secret: Extra"),
+        ('[projects.x]\nname = "X"\nsecret = "s"', "projects.x.secret: is no name"),
         ("[projects.x]\nname = 2026-11-30", "projects.x.name: "),
     ],
 )

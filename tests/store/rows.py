@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from steelyard.hub.db import migrate, tables
+from steelyard.hub.db.backup import take
 from steelyard.hub.db.database import Database
 from steelyard.hub.db.errors import StoreError
 
@@ -154,6 +156,37 @@ def upgrade(url: str, folder: str) -> None:
     tell("begins")
     ran = migrate.upgrade(database)
     tell(f"ran {len(ran)}")
+
+
+def fill_the_disk(url: str) -> None:
+    """Commit rows until no file may grow any more, then once more when it may."""
+    database = Database(url)
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (database.path.stat().st_size + 100_000, unlimited[1]))
+    for number in range(1000):
+        try:
+            with database.write() as connection:
+                add_event(connection, str(number))
+        except StoreError as error:
+            tell(f"failed {error.code}")
+            break
+        tell(f"wrote {number}")
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    with database.write() as connection:
+        add_event(connection, "after")
+    tell("wrote after")
+    database.close()
+
+
+def back_up_without_room(url: str, path: str) -> None:
+    """Take a backup to a disk that has less room than it needs."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+    database = Database(url)
+    try:
+        take(database, Path(path), on_progress=lambda _done, _total: None)
+    except StoreError as error:
+        tell(f"failed {error.code}")
+    database.close()
 
 
 def tell(line: str) -> None:

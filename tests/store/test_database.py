@@ -147,6 +147,13 @@ def test_a_statement_that_takes_too_long_is_ended(server_database):
         connection.execute(text("SELECT pg_sleep(30)"))
 
 
+def test_a_statement_may_be_given_all_the_time_it_takes(server_database):
+    database = Database(server_database.url, limits=Limits(statement_s=0))
+    with database.read() as connection:
+        assert connection.scalar(text("SHOW statement_timeout")) == "0"
+    database.close()
+
+
 def test_a_deadlock_ends_one_of_the_two(server_database, postgresql_databases):
     database = Database(server_database.url, limits=Limits(wait_s=30))
     with database.write() as connection:

@@ -73,7 +73,8 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     api = _api(database)
     document = _document(api)
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
-    api.router.routes.extend([*gateway.routes(), *about])
+    api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
+    api.router.routes.extend(about)
     paths = Paths(_routes_of(api))
     handlers = Handlers(paths=paths, names=names_in(document), other_shapes={f"{GATEWAY_PREFIX}/": openai_answer_for})
     _answer_errors(api, handlers)

@@ -62,7 +62,7 @@ def init(**flags: str | None) -> None:
 @click.option("--upgrade", is_flag=True, help="Bring the database's schema up to date first.")
 def serve(*, upgrade: bool, **flags: str | None) -> None:
     """Serve the catalogue's API and the embedding gateway over HTTP."""
-    log_to_stderr()
+    log_to_stderr(only_warnings_of=("alembic",))
     with _refusals():
         settings = load_settings(os.environ, flags=flags)
         from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.

@@ -188,10 +188,11 @@ def test_an_unknown_name_and_a_wrong_type_are_told_with_their_place(apply):
     wanted["projects"]["search"]["runtimes"]["r"]["timeout_s"] = "soon"
     answer = apply(wanted)
     assert answer.status_code == 422
-    places = {item["where"] for item in answer.json()["errors"]}
-    prefix = "body.document.projects.search"
-    assert {f"{prefix}.surprise", f"{prefix}.runtimes.r.timeout_s"} < places
-    assert any(place.startswith(f"{prefix}.suites.Big") for place in places)
+    told = [(item["where"], item["rule"]) for item in answer.json()["errors"]]
+    project = "body.document.projects.*"  # Names that the caller made up are not repeated.
+    assert [rule for place, rule in told if place == f"{project}.*"]
+    assert (f"{project}.runtimes.*.timeout_s", "must be a number") in told
+    assert any(place.startswith(f"{project}.suites.*") for place, _ in told)
 
 
 def test_a_secret_has_no_place_in_a_document(apply):
@@ -213,6 +214,14 @@ def test_of_many_at_once_one_makes_everything(apply, operator):
     assert any(answer.status_code == 200 for answer in answers)
     assert set(actions(apply(document()))) == {"unchanged"}
     assert len(operator.get("/projects").json()["items"]) == 1
+
+
+def test_a_document_has_at_most_a_thousand_things(apply):
+    suites = {f"s{number}": {"name": "S"} for number in range(991)}
+    assert actions(apply(document(suites=suites), dry_run=True)) == ["create"] * 1000
+    answer = apply(document(suites=suites | {"one-more": {"name": "S"}}))
+    assert answer.status_code == 422
+    assert "has more than 1000 things" in answer.json()["errors"][0]["rule"]
 
 
 SLUGS = st.sampled_from(["a", "b.c", "d-1"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from steelyard.embed.domain.identity import Identity
     from steelyard.embed.domain.ports import Tokens, Vector
 
-# Each component of a normalised vector, alone and in any batch: measured at most 7.5e-8 (docs/adr/0007).
+# Each component of a normalised vector, alone and in any batch: measured at most 7.5e-8 (docs/adr/0009).
 TOLERANCE = 1e-6
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _WARNINGS_AND_WORSE = 3

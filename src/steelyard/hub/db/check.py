@@ -86,10 +86,10 @@ def _schema(connection: Connection, _database: Database) -> str:
 
 
 def _epoch(connection: Connection, database: Database) -> str:
+    if reason := epoch.why_restored(database, connection):
+        return f"the database was restored ({reason}); the next start begins a new one"
     present = epoch.current(connection)
     if present is None:
         return "none yet: the first start begins it"
-    if reason := epoch.why_restored(database, connection):
-        return f"the database was restored ({reason}); the next start begins a new one"
     began = present.began_at.isoformat(timespec="seconds")
     return f"number {present.number}, {present.cause} at {began}"

@@ -19,6 +19,7 @@ from steelyard.hub.db.errors import (
     DowngradeRefused,
     RestoreRefused,
     SchemaRefused,
+    StoreMissing,
     StoreServed,
     StoreUnavailable,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 # What refuses a command, or a start, before anything has changed.
 STORE_EXIT_CODES: Mapping[type[SteelyardError], int] = {
     BadDatabaseUrl: EXIT_REFUSED,
+    StoreMissing: EXIT_REFUSED,
     SchemaRefused: EXIT_REFUSED,
     DowngradeRefused: EXIT_REFUSED,
     RestoreRefused: EXIT_REFUSED,
@@ -184,9 +186,10 @@ def _database(flags: Mapping[str, str | None]) -> Iterator[Database]:
     """Give the database that the settings name, and end with a sentence where something is wrong with it."""
     with refusals_as_sentences(_EXIT_CODES, when_interrupted="nothing is half done; run the same command again."):
         settings = load_settings(os.environ, flags=flags)
-        from steelyard.hub.db.database import Database  # noqa: PLC0415  # It loads the extra `hub`.
+        from steelyard.hub.db.database import Database, Limits  # noqa: PLC0415  # It loads the extra `hub`.
 
-        with closing(Database(settings.database)) as database:
+        # A whole table may be counted or copied here, which takes as long as it takes.
+        with closing(Database(settings.database, limits=Limits(statement_s=0))) as database:
             try:
                 yield database
             except StoreUnavailable as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sqlalchemy import Engine, NullPool, QueuePool, create_engine, event, func, select
@@ -42,7 +42,7 @@ class Limits:
 
     pool_size: int = 8
     wait_s: float = 10.0  # For a connection of the pool, for a lock, and for SQLite's other writers.
-    statement_s: float = 30.0
+    statement_s: float = 30.0  # On PostgreSQL; 0 is no limit.
     idle_s: float = 60.0  # In a transaction of PostgreSQL's that its process has forgotten.
     connect_s: int = 5
 
@@ -262,8 +262,10 @@ def _pool_waits() -> Iterator[None]:
         raise StoreBusy from error
 
 
-def _translate(context: ExceptionContext) -> Any:
+def _translate(context: ExceptionContext) -> None:
     """Raise our error in place of the driver's, with the driver's as its cause."""
+    if context.is_pre_ping:  # The pool's own question to an idle connection; it answers itself with a new one.
+        return
     meaning = meaning_of(context.original_exception)
     if meaning is not None:
         raise meaning from context.original_exception

@@ -82,7 +82,10 @@ class StoreCorrupt(StoreError):
 
 
 class ConstraintViolated(StoreError):
-    """A rule of the database refused the change; *constraint* is its name where the database gives one."""
+    """A rule of the database refused the change.
+
+    *constraint* is its name, where the database gives one.
+    """
 
     code: ClassVar[str] = "constraint_violated"
 
@@ -92,7 +95,10 @@ class ConstraintViolated(StoreError):
 
 
 class UniqueViolated(ConstraintViolated):
-    """The database has such a row already; *constraint* is the rule's name in `tables`."""
+    """The database has such a row already.
+
+    *constraint* is the name that the rule has in `tables`.
+    """
 
     code: ClassVar[str] = "unique_violated"
 

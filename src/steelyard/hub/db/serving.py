@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select, text
 
 from steelyard.hub.db import epoch
-from steelyard.hub.db.errors import StoreError, StoreMissing, StoreReadOnly, StoreServed
+from steelyard.hub.db.errors import StoreError, StoreMissing, StoreReadOnly, StoreServed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,16 @@ def serving(database: Database, *, beat_s: float = _BEAT_S) -> Iterator[None]:
         keeper = _Keeper(database, beat_s=beat_s)
         stack.callback(keeper.stop)
         keeper.start()
+        _require_same(database)
         yield
+
+
+def _require_same(database: Database) -> None:
+    """Return if nobody restored the database since this process opened it; from now on nobody can."""
+    database.close()  # A connection that is open already would show a replaced file's old content.
+    with database.read() as connection:
+        if epoch.why_restored(database, connection) is not None:
+            raise StoreUnavailable("The database was restored while this hub started; start it again")
 
 
 class _Keeper:

@@ -5,17 +5,19 @@ Everything refers to others by slug, and nothing in it is secret.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from steelyard.hub.catalog.domain import Capability, Stage
 from steelyard.hub.catalog.schemas import ArtifactFields, EmbeddingIdentityFields, RuntimeFields
 from steelyard.hub.declare.domain import Step
 from steelyard.hub.rest.fields import Body, Name, Sha256, Slug
 
-_MOST_PROJECTS = 100
-_MOST_THINGS = 1000
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+_MOST_THINGS = 1000  # One transaction writes them all, and other writers wait for it.
 _Few: Any = Field(default_factory=dict, max_length=_MOST_THINGS)
 
 
@@ -70,11 +72,31 @@ class ProjectPart(Body):
     bindings: Annotated[dict[Capability, BindingPart], _Few]
     suites: Annotated[dict[Slug, SuitePart], _Few]
 
+    @property
+    def size(self) -> int:
+        """How many things belong to the project."""
+        own: list[Sized] = [
+            self.artifacts,
+            self.runtimes,
+            self.identities,
+            self.deployments,
+            self.bindings,
+            self.suites,
+        ]
+        under = (len(part.routes) + len(part.clients) for part in self.bindings.values())
+        return sum(len(section) for section in own) + sum(under) + len(self.suites)
+
 
 class Document(Body):
     """What the hub shall have, by slug. What is left out stays as it is."""
 
-    projects: dict[Slug, ProjectPart] = Field(max_length=_MOST_PROJECTS)
+    projects: Annotated[dict[Slug, ProjectPart], Field(max_length=_MOST_THINGS)]
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Document:
+        if sum(1 + part.size for part in self.projects.values()) > _MOST_THINGS:
+            raise ValueError(f"has more than {_MOST_THINGS} things: apply it in parts")
+        return self
 
 
 _EXAMPLE: dict[str, Any] = {

@@ -124,7 +124,7 @@ def page_of_requests(
     started_until: datetime | None = None,
     **where: object,
 ) -> list[LoggedRequest]:
-    """Return *limit* rows after *offset*, newest first, and one more where there is one; *started_until* is left out."""
+    """Return *limit* rows after *offset*, newest first, and one more where there is one."""
     query = select(*(gateway_requests.c[field.name] for field in fields(LoggedRequest))).filter_by(**where)
     if started_since is not None:
         query = query.where(gateway_requests.c.started_at >= started_since)

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.hall.texts import shorten
 from steelyard.hub.remote.errors import BadFile, ToldRefusal, WrongUse
-from steelyard.hub.remote.fields import schema_called
+from steelyard.hub.remote.faults import as_lines, checked, dotted
 from steelyard.hub.remote.session import asking, refusals, url_option
 
 if TYPE_CHECKING:
     from steelyard.client import Thing
 
 _SCHEMA = "steelyard.hub.declare.schemas:Document"
-_MOST_FAULTS = 20
+_WIDEST = 100
 _SIGNS = {"create": "+", "change": "~", "refused": "!"}
 
 
@@ -72,16 +73,9 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _checked(parsed: dict[str, Any], *, path: Path) -> dict[str, Any]:
-    schema = schema_called(_SCHEMA)
-    from pydantic import ValidationError  # noqa: PLC0415  # It comes with the extra `hub`.
-
-    try:
-        document = schema.model_validate(parsed)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors(include_url=False)]
-        more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
-        lines = "".join(f"\n  {fault}" for fault in [*faults[:_MOST_FAULTS], *more])
-        raise BadFile(f"{path} is no document for the hub:{lines}") from None
+    document, faults = checked(_SCHEMA, parsed)
+    if document is None:
+        raise BadFile(f"{path} is no document for the hub:{as_lines([f'{dotted(at)}: {rule}' for at, rule in faults])}")
     dumped: dict[str, Any] = document.model_dump(mode="json", exclude_unset=True)
     return dumped
 
@@ -109,7 +103,7 @@ def _value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return f"{{{', '.join(value)}}}"
-    return "none" if value is None else str(value)
+    return "none" if value is None else shorten(str(value), limit=_WIDEST)
 
 
 def _has_to_do(plan: Thing) -> bool:

@@ -6,24 +6,23 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from steelyard.hub.remote.errors import BadFile
-from steelyard.hub.remote.fields import schema_called
+from steelyard.hub.remote.faults import as_lines, checked, dotted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from steelyard.hub.remote.faults import Place
+
 _SCHEMA = "steelyard.hub.suites.schemas:NewSuiteRevision"
-_MOST_FAULTS = 20
 
 
 def read_revision(path: Path, *, settings: dict[str, Any]) -> dict[str, Any]:
     """Return what an import sends, checked by the rules that the hub checks it by; raises BadFile."""
     cases, lines, faults = _parsed(_text(path))
-    faults += _broken_rules({"retrieval_settings": settings, "cases": cases}, lines)
+    _, broken = checked(_SCHEMA, {"retrieval_settings": settings, "cases": cases})
+    faults += [_placed(place, rule, lines) for place, rule in broken]
     if faults:
-        told = [_told(line, rule) for line, rule in sorted(faults)]
-        more = [f"and {len(told) - _MOST_FAULTS} more"] if len(told) > _MOST_FAULTS else []
-        shown = "".join(f"\n  {fault}" for fault in [*told[:_MOST_FAULTS], *more])
-        raise BadFile(f"{path} was not imported:{shown}")
+        raise BadFile(f"{path} was not imported:{as_lines([_told(line, rule) for line, rule in sorted(faults)])}")
     return {"retrieval_settings": settings, "cases": cases}
 
 
@@ -69,23 +68,12 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _broken_rules(body: dict[str, Any], lines: list[int]) -> list[tuple[int, str]]:
-    schema = schema_called(_SCHEMA)
-    from pydantic import ValidationError  # noqa: PLC0415  # It comes with the extra `hub`.
-
-    try:
-        schema.model_validate(body)
-    except ValidationError as error:
-        return [_placed(item["loc"], item["msg"], lines) for item in error.errors(include_url=False)]
-    return []
-
-
-def _placed(place: tuple[int | str, ...], rule: str, lines: list[int]) -> tuple[int, str]:
+def _placed(place: Place, rule: str, lines: list[int]) -> tuple[int, str]:
     """Return the fault's line, 0 where it is in no line, and what it says."""
     if place[0] == "cases" and len(place) > 1:
-        where = ".".join(map(str, place[2:]))
+        where = dotted(place[2:])
         return lines[int(place[1])], f"{where}: {rule}" if where else rule
-    return 0, f"{'.'.join(map(str, place))}: {rule}"
+    return 0, f"{dotted(place)}: {rule}"
 
 
 def _told(line: int, rule: str) -> str:

@@ -20,7 +20,7 @@ _WIDEST = 64
 
 def print_json(value: object) -> None:
     """Write *value* as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=2))  # In ASCII, since a text may hold what steers a terminal.
 
 
 def print_page(page: Page, *, columns: Sequence[str], as_json: bool) -> None:
@@ -69,6 +69,5 @@ def _text(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str):
-        return shorten(value, limit=len(value) + 1) if value.isprintable() else json.dumps(value)
-    return str(value) if isinstance(value, int | float) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shorten(text, limit=len(text))

@@ -5,6 +5,7 @@ Every fault of an import is told at once, by the place of its case: an import of
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -27,6 +28,7 @@ from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, repeats
 
 _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
+_DATE_FIRST = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 _LARGEST_GRADE = 2**31 - 1
 _EXAMPLE_CASE = {
     "case_id": "0e0a2a52-4c3f-4b9d-8f6a-1c1d2f3a4b5c",
@@ -43,8 +45,9 @@ def _example(**fields: Any) -> ConfigDict:
 
 
 def _only_text(value: object) -> object:
-    if not isinstance(value, str):  # A number would be read as seconds or milliseconds, whichever fits.
-        raise ValueError("must be a time as text, such as 2026-11-02T09:30:00Z")  # noqa: TRY004  # As pydantic asks.
+    # A number, as text too, would be read as seconds or milliseconds, whichever fits.
+    if not isinstance(value, str) or not _DATE_FIRST.match(value):
+        raise ValueError("must be a time with its zone as text, such as 2026-12-01T09:00:00Z")
     return value
 
 
@@ -56,7 +59,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """Check the cases, and tell what is wrong with them together with the ids that stand twice."""
-    cases = value if isinstance(value, list) else []
+    cases = value[:MOST_CASES] if isinstance(value, list) else []
     found = [
         _fault((place, "case_id"), f"the case at {first} has this id too")
         for place, first in repeats([_case_id(case) for case in cases])

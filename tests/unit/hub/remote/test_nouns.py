@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 import pytest
+from starlette.testclient import TestClient
 
 from steelyard.hub.remote.commands import NounGroup, add_remote_commands
 from steelyard.hub.remote.fields import REFERENCES, given, options_of, schema_called
@@ -40,10 +42,10 @@ def offered(tmp_path_factory) -> set[tuple[str, str]]:
     from steelyard.hub.settings import load_settings  # noqa: PLC0415
 
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('hub') / 'hub.db'}")
-    api = build_hub(load_settings({}), database, environ={}).app._app
+    hub = TestClient(build_hub(load_settings({}), database, environ={}).app)
     return {
         (method.upper(), re.sub(r"\{\w+\}", "{}", path.removeprefix("/api/v1")))
-        for path, operations in api.openapi()["paths"].items()
+        for path, operations in hub.get("/openapi.json").json()["paths"].items()
         if path.startswith("/api/v1")
         for method in operations
     }
@@ -103,7 +105,7 @@ class Everything(Body):
 
 def test_what_was_given_becomes_fields_and_the_rest_is_left_to_the_hub():
     options = options_of(Everything)
-    values = {option.argument: None for option in options}
+    values: dict[str, Any] = {option.argument: None for option in options}
     values |= {"files": (("a=b", "1"), ("c", "2")), "capabilities": (), "is_active": False}
     assert given(options, values) == {"files": {"a=b": "1", "c": "2"}, "is_active": False}
 
