@@ -48,7 +48,7 @@ def settings(table: SettingsTable) -> str:
     return _table(("variable", "flag", "default", "meaning"), rows)
 
 
-def errors(status_of: Mapping[type[SteelyardError], int]) -> str:
+def errors(status_of: Mapping[type[Error], int]) -> str:
     """Return the table of a room's error answers; those of the shared plumbing are any room's."""
     refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
     failures = [(status, error.code, error.__doc__ or "") for error, status in status_of.items()]
