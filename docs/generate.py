@@ -96,10 +96,8 @@ def store() -> str:
 
 def gateway_errors() -> str:
     """Return the table of the gateway's error answers."""
-    refusals = [(e.status, e.code, e.__doc__ or "") for e in RequestRefused.__subclasses__()]
-    own = [(_gateway_status(e), e.code, e.__doc__ or "") for e in kinds_below(GatewayError) if "code" in vars(e)]
-    rows = [(str(status), f"`{code}`", _first_line(text)) for status, code, text in sorted({*refusals, *own})]
-    return _table(("status", "code", "message, where none says more"), rows)
+    kinds = [kind for kind in kinds_below(GatewayError) if "code" in vars(kind)]
+    return errors({kind: _gateway_status(kind) for kind in kinds})
 
 
 def kinds_below(kind: type[Error]) -> list[type[Error]]:
