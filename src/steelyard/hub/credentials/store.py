@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from steelyard.hub.credentials.domain import Credential, is_secret
 from steelyard.hub.db.locks import locked
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 _SHOWN = [column for column in credentials.c if column is not credentials.c.secret_sha256]
+# It runs for every request, and building it would take as long as running it.
+_FIND_HOLDER = (
+    select(credentials, service_clients.c.is_active, service_clients.c.project_binding_id)
+    .add_columns(service_clients.c.capabilities)
+    .outerjoin(service_clients, credentials.c.service_client_id == service_clients.c.id)
+    .where(credentials.c.public_id == bindparam("sent_id"))
+)
 
 
 def insert(connection: Connection, credential: Credential, *, secret_sha256: str) -> None:
@@ -72,13 +79,7 @@ def revoke(connection: Connection, credential: Credential, *, at: datetime) -> C
 
 def principal_of(connection: Connection, public_id: str, *, sent: str) -> Principal | None:
     """Return who holds the secret *sent*, or None where it is wrong, revoked, or its client is."""
-    query = (
-        select(credentials, service_clients.c.is_active, service_clients.c.project_binding_id)
-        .add_columns(service_clients.c.capabilities)
-        .outerjoin(service_clients, credentials.c.service_client_id == service_clients.c.id)
-        .where(credentials.c.public_id == public_id)
-    )
-    row = connection.execute(query).first()
+    row = connection.execute(_FIND_HOLDER, {"sent_id": public_id}).first()
     # The comparison is made for an unknown id too, so that its time does not tell the two apart.
     is_right = is_secret(sent, stored_sha256=row.secret_sha256 if row else None)
     return _principal(row) if row and is_right and _is_live(row) else None
