@@ -140,9 +140,11 @@ def exchange(
     chunks: Sequence[bytes] = (b"",),
     ends: bool = True,
     hangs_up: bool = False,
+    client: tuple[str, int] = ("127.0.0.1", 1),
 ) -> Exchange:
     """Run one request whose body comes as *chunks*; without *ends* the last one is not the end of the body."""
-    return asyncio.run(_exchange(app, _scope(path, method, headers), chunks, ends=ends, hangs_up=hangs_up))
+    scope = {**_scope(path, method, headers), "client": client}
+    return asyncio.run(_exchange(app, scope, chunks, ends=ends, hangs_up=hangs_up))
 
 
 def _scope(path: str, method: str, headers: Iterable[tuple[bytes, bytes]]) -> dict:

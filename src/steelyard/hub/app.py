@@ -19,6 +19,7 @@ from steelyard.hub.catalog.api import catalog_router
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
+from steelyard.hub.db.database import Database
 from steelyard.hub.declare.api import declare_router
 from steelyard.hub.examples import examples
 from steelyard.hub.gateway.api import PREFIX as GATEWAY_PREFIX
@@ -39,7 +40,6 @@ from steelyard.web.gate import Gate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.hub.db.database import Database
     from steelyard.hub.settings import Settings
 
 _PREFIX = "/api/v1"
@@ -104,6 +104,11 @@ def _api(database: Database) -> FastAPI:
     for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
     return api
+
+
+def build_document() -> dict[str, Any]:
+    """Return the OpenAPI document of a hub that serves from any database."""
+    return _document(_api(Database("sqlite:///never-opened")))
 
 
 def _document(api: FastAPI) -> dict[str, Any]:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-@pytest.fixture
-def operator(database):
-    """Give an operator of a hub over a fresh database."""
-    from tests.hub_api import caller  # noqa: PLC0415  # The engines' tests need no hub.
-
-    return caller(database, "operator")
+    from tests.hub_api import Asked, Caller, Catalogue
 
 
 @pytest.fixture
-def viewer(database):
-    """Give a viewer of the same hub."""
-    from tests.hub_api import caller  # noqa: PLC0415
+def asked(database) -> Iterator[Asked]:
+    """Give a hub over a fresh database."""
+    from tests.hub_api import Asked  # noqa: PLC0415  # The engines' tests need no hub.
 
-    return caller(database, "viewer")
+    asked = Asked(database)
+    yield asked
+    asked.close()
+
+
+@pytest.fixture
+def operator(asked: Asked) -> Caller:
+    return asked.caller("operator")
+
+
+@pytest.fixture
+def viewer(asked: Asked) -> Caller:
+    return asked.caller("viewer")
+
+
+@pytest.fixture
+def catalogue(operator) -> Catalogue:
+    """Give one of each thing."""
+    from tests.hub_api import fill  # noqa: PLC0415
+
+    return fill(operator)

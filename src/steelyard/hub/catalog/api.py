@@ -126,7 +126,8 @@ def _add_create(router: APIRouter, database: Database, kind: _Kind) -> None:
         status_code=201,
         response_model=kind.thing,
         name=f"create_{kind.name}",
-        summary=f"Create: {kind.new.__doc__}",
+        summary=f"Create {_a(kind.name)}.",
+        description=kind.new.__doc__,
         responses={201: {"headers": location(), "links": links}, **_CONFLICT},
     )
 
@@ -144,7 +145,7 @@ def _add_list(router: APIRouter, database: Database, kind: _Kind) -> None:
         methods=["GET"],
         response_model=Page[kind.thing],  # type: ignore[name-defined]  # FastAPI reads it when the program runs.
         name=f"list_{kind.names}",
-        summary=f"List: {kind.query.__doc__}",
+        summary=f"List {_plain(kind.names)}, newest first.",
         responses=_FORBIDDEN,
     )
 
@@ -160,9 +161,18 @@ def _add_get(router: APIRouter, database: Database, kind: _Kind) -> None:
         methods=["GET"],
         response_model=kind.thing,
         name=f"get_{kind.name}",
-        summary=f"Get: {kind.thing.__doc__}",
+        summary=f"Get {_a(kind.name)}.",
+        description=kind.thing.__doc__,
         responses=_FORBIDDEN,
     )
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {_plain(name)}"
 
 
 def _known(database: Database, thing: type[Any]) -> Any:

@@ -17,7 +17,7 @@ def declare_router(database: Database) -> APIRouter:
     router = APIRouter(route_class=StrictRoute, tags=["declaration"], responses={403: {}})
 
     @router.post("/apply", responses={409: {}})
-    def apply(actor: Operator, body: Apply) -> Applied:
+    def apply_document(actor: Operator, body: Apply) -> Applied:
         """Make the hub have what a document says, all of it or nothing; a dry run says what would be done."""
         with database.write() as connection:
             now = database.now(connection)

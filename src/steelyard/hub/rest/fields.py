@@ -14,7 +14,7 @@ _MOST_JSON_CHARACTERS = 10_000
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("holds a control character")
+        raise ValueError("holds a character that cannot be printed")
     return text
 
 
@@ -44,6 +44,8 @@ class Body(BaseModel):
 
 class Expected(Body):
     """A change to a thing as the caller last saw it."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"expected_version": 1}]})
 
     expected_version: Version = Field(description="The thing's version as last read; another is a 409.", examples=[1])
 

@@ -104,6 +104,7 @@ def plain_operation(
 
 
 def _complete_operation(operation: dict[str, Any], *, path: str, is_open: bool, examples: Mapping[str, object]) -> None:
+    _summarise(operation)
     declared = operation["responses"]
     own = {int(status) for status in declared if int(status) >= 400}
     statuses = _refusals_of(operation, path=path) | (own - {422})  # FastAPI declares 422 for any parameter.
@@ -113,6 +114,15 @@ def _complete_operation(operation: dict[str, Any], *, path: str, is_open: bool, 
         statuses.add(401)
     done = {status: _done(response, examples) for status, response in declared.items() if int(status) < 400}
     operation["responses"] = {**done, **{str(status): _reference(status) for status in sorted(statuses)}}
+
+
+def _summarise(operation: dict[str, Any]) -> None:
+    """Make an endpoint's docstring its summary, where FastAPI has made one of the function's name."""
+    if operation["summary"].casefold() == operation["operationId"].replace("_", " "):
+        summary, _, rest = operation.pop("description").partition(". ")
+        operation["summary"] = summary.rstrip(".") + "."
+        if rest:
+            operation["description"] = rest
 
 
 def _refusals_of(operation: Mapping[str, Any], *, path: str) -> set[int]:
