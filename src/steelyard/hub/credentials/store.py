@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import bindparam, select, update
 
 from steelyard.hub.credentials.domain import Credential, is_secret
+from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import credentials, service_clients
 from steelyard.hub.errors import UnknownThing
 from steelyard.hub.principal import Principal
@@ -36,7 +37,7 @@ def insert(connection: Connection, credential: Credential, *, secret_sha256: str
 def get(connection: Connection, credential_id: UUID, *, lock: bool = False) -> Credential:
     """Return one credential; raises UnknownThing."""
     query = select(*_SHOWN).where(credentials.c.id == credential_id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(locked(query) if lock else query).first()
     if row is None:
         raise UnknownThing("No credential has this id")
     return Credential(**row._mapping)
@@ -52,7 +53,7 @@ def live(connection: Connection) -> list[Credential]:
 def lock_live(connection: Connection, **where: object) -> list[Credential]:
     """Return the live credentials whose columns have these values, their rows locked in one order."""
     query = select(*_SHOWN).filter_by(**where).where(credentials.c.revoked_at.is_(None))
-    query = query.order_by(credentials.c.id).with_for_update()
+    query = locked(query.order_by(credentials.c.id))
     return [Credential(**row._mapping) for row in connection.execute(query)]
 
 
