@@ -13,6 +13,7 @@ from steelyard.hub.catalog.domain import Capability, Stage
 from steelyard.hub.catalog.schemas import ArtifactFields, EmbeddingIdentityFields, RuntimeFields
 from steelyard.hub.declare.domain import Step
 from steelyard.hub.rest.fields import Body, Name, Sha256, Slug
+from steelyard.hub.suites.schemas import NewSuiteRevision
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -56,9 +57,10 @@ class BindingPart(Body):
 
 
 class SuitePart(Body):
-    """A set of reviewed questions, which are imported apart."""
+    """A set of reviewed questions, with what it asks from now on."""
 
     name: Name
+    revision: NewSuiteRevision | None = None
 
 
 class ProjectPart(Body):
@@ -75,9 +77,10 @@ class ProjectPart(Body):
     @property
     def size(self) -> int:
         """How many things belong to the project."""
+        revisions = sum(part.revision is not None for part in self.suites.values())
         own: list[Sized] = [self.artifacts, self.runtimes, self.identities, self.deployments, self.bindings]
         under = sum(len(part.routes) + len(part.clients) for part in self.bindings.values())
-        return sum(len(section) for section in own) + under + len(self.suites)
+        return sum(len(section) for section in own) + under + len(self.suites) + revisions
 
 
 class Document(Body):
