@@ -58,6 +58,8 @@ bench: $(DEV_READY) ## Run the benchmarks (minutes; leave the machine alone mean
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/steelyard models pull all-minilm-l6-v2-int8
 	$(BIN)/python benchmarks/embed.py
+	$(BIN)/python -m benchmarks.catalogue
+	$(BIN)/python -m benchmarks.gateway
 
 clean: ## Remove the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build

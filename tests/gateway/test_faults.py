@@ -13,6 +13,12 @@ from tests.gateway.world import make_world
 TEXT = "a text that nobody may see"
 
 
+@pytest.fixture
+def databases(sqlite_databases):
+    """One kind is enough: an embedding server's faults know no database."""
+    return sqlite_databases
+
+
 def with_vector(body, vector):
     return answer_to(body, data=[{"index": index, "embedding": vector} for index, _ in enumerate(body["input"])])
 

@@ -103,6 +103,7 @@ def test_a_hub_that_is_told_to_end_answers_what_it_has_taken(database_url, datab
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_answer_before_each_of_many_kills_has_its_completed_row(killed):
     chance = random.Random(20260712)
     for _ in range(50):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
@@ -242,10 +243,26 @@ def test_a_database_that_is_served_is_not_to_be_had_alone(database):
     with serving(database), serving(other), pytest.raises(StoreServed), alone(other):
         pass
     with alone(other), pytest.raises(StoreServed, match="Another command has this database for itself"):  # noqa: SIM117
-        with serving(database):
+        with serving(database, patience_s=0):
             pass
     with serving(database):
         pass
+    other.close()
+
+
+def test_a_hub_that_starts_waits_for_another_start_that_has_the_database_alone_for_a_moment(database):
+    other = Database(database.url)
+
+    def serve() -> None:
+        with serving(database):
+            pass
+
+    with ThreadPoolExecutor(1) as threads:
+        with alone(other):
+            start = threads.submit(serve)
+            with pytest.raises(TimeoutError):
+                start.result(timeout=0.3)
+        start.result()
     other.close()
 
 

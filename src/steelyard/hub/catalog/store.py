@@ -10,6 +10,7 @@ from sqlalchemy import Table, select, update
 from steelyard.hub.catalog import domain
 from steelyard.hub.db import tables
 from steelyard.hub.db.errors import UniqueViolated
+from steelyard.hub.db.locks import locked
 from steelyard.hub.errors import BindingExists, Conflict, SlugTaken, UnknownReference, UnknownThing
 
 if TYPE_CHECKING:
@@ -54,14 +55,10 @@ def insert(connection: Connection, thing: T) -> T:
 
 
 def get(connection: Connection, kind: type[T], thing_id: UUID, *, lock: bool = False) -> T:
-    """Return the thing with this id, its row locked where asked; raises UnknownThing.
-
-    The lock is PostgreSQL's FOR NO KEY UPDATE: rows that only refer to this one may be added meanwhile. A FOR UPDATE
-    would let a new route, which has locked its deployment, wait for a binding that waits for the same deployment.
-    """
+    """Return the thing with this id, its row locked where asked; raises UnknownThing."""
     table = _TABLE_OF[kind]
     query = select(table).where(table.c.id == thing_id)
-    row = connection.execute(query.with_for_update(key_share=True) if lock else query).first()
+    row = connection.execute(locked(query) if lock else query).first()
     if row is None:
         raise UnknownThing(f"No {_NAME_OF[kind]} has this id")
     return kind(**row._mapping)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from steelyard.hub.credentials.domain import Credential, is_secret
+from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import credentials, service_clients
 from steelyard.hub.errors import UnknownThing
 from steelyard.hub.principal import Principal
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 _SHOWN = [column for column in credentials.c if column is not credentials.c.secret_sha256]
+# It runs for every request, and building it would take as long as running it.
+_FIND_HOLDER = (
+    select(credentials, service_clients.c.is_active, service_clients.c.project_binding_id)
+    .add_columns(service_clients.c.capabilities)
+    .outerjoin(service_clients, credentials.c.service_client_id == service_clients.c.id)
+    .where(credentials.c.public_id == bindparam("sent_id"))
+)
 
 
 def insert(connection: Connection, credential: Credential, *, secret_sha256: str) -> None:
@@ -29,7 +37,7 @@ def insert(connection: Connection, credential: Credential, *, secret_sha256: str
 def get(connection: Connection, credential_id: UUID, *, lock: bool = False) -> Credential:
     """Return one credential; raises UnknownThing."""
     query = select(*_SHOWN).where(credentials.c.id == credential_id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(locked(query) if lock else query).first()
     if row is None:
         raise UnknownThing("No credential has this id")
     return Credential(**row._mapping)
@@ -45,7 +53,7 @@ def live(connection: Connection) -> list[Credential]:
 def lock_live(connection: Connection, **where: object) -> list[Credential]:
     """Return the live credentials whose columns have these values, their rows locked in one order."""
     query = select(*_SHOWN).filter_by(**where).where(credentials.c.revoked_at.is_(None))
-    query = query.order_by(credentials.c.id).with_for_update()
+    query = locked(query.order_by(credentials.c.id))
     return [Credential(**row._mapping) for row in connection.execute(query)]
 
 
@@ -71,13 +79,7 @@ def revoke(connection: Connection, credential: Credential, *, at: datetime) -> C
 
 def principal_of(connection: Connection, public_id: str, *, sent: str) -> Principal | None:
     """Return who holds the secret *sent*, or None where it is wrong, revoked, or its client is."""
-    query = (
-        select(credentials, service_clients.c.is_active, service_clients.c.project_binding_id)
-        .add_columns(service_clients.c.capabilities)
-        .outerjoin(service_clients, credentials.c.service_client_id == service_clients.c.id)
-        .where(credentials.c.public_id == public_id)
-    )
-    row = connection.execute(query).first()
+    row = connection.execute(_FIND_HOLDER, {"sent_id": public_id}).first()
     # The comparison is made for an unknown id too, so that its time does not tell the two apart.
     is_right = is_secret(sent, stored_sha256=row.secret_sha256 if row else None)
     return _principal(row) if row and is_right and _is_live(row) else None

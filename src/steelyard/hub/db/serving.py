@@ -32,18 +32,22 @@ logger = logging.getLogger("steelyard.hub")
 ADVISORY_LOCK = 0x5354_4545_4C59_4102
 _BEAT_S = 60.0
 _PAUSE_S = 0.1
+_PATIENCE_S = 10.0  # Of a start beside others, each of which has the database alone while it looks for its schema.
 _WANTED_ALONE = "Another command has this database for itself; wait until it has ended"
 
 
 @contextmanager
-def serving(database: Database, *, beat_s: float = _BEAT_S) -> Iterator[None]:
-    """Hold *database* as one of those that serve from it, and count its beats, until the block ends."""
+def serving(database: Database, *, beat_s: float = _BEAT_S, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+    """Hold *database* as one of those that serve from it, and count its beats, until the block ends.
+
+    Raises StoreServed where another command has it alone for longer than *patience_s*.
+    """
     with ExitStack() as stack:
         if not database.is_postgresql:
-            stack.enter_context(_file_lock(database.path, fcntl.LOCK_SH))
+            stack.enter_context(_file_lock(database.path, fcntl.LOCK_SH, patience_s=patience_s))
         keeper = _Keeper(database, beat_s=beat_s)
         stack.callback(keeper.stop)
-        keeper.start()
+        keeper.start(patience_s=patience_s)
         _require_same(database)
         yield
 
@@ -67,9 +71,13 @@ class _Keeper:
         self._session: ExitStack | None = None
         self._connection: Connection | None = None
 
-    def start(self) -> None:
-        """Take the lock, and keep it; raises StoreServed where the database is wanted alone."""
-        self._keep_lock()
+    def start(self, *, patience_s: float) -> None:
+        """Take the lock, and keep it; raises StoreServed where another has the database alone for so long."""
+        ends = time.monotonic() + patience_s
+        while not self._has_lock():
+            if time.monotonic() >= ends:
+                raise StoreServed(_WANTED_ALONE)
+            time.sleep(_PAUSE_S)
         self._thread.start()
 
     def stop(self) -> None:
@@ -86,21 +94,24 @@ class _Keeper:
 
     def _beat(self) -> None:
         try:
-            self._keep_lock()
+            if not self._has_lock():
+                raise StoreServed(_WANTED_ALONE)
             epoch.beat(self._database)
         except StoreError as error:
             logger.warning("The store's beat failed and is tried again: %s", error)
 
-    def _keep_lock(self) -> None:
+    def _has_lock(self) -> bool:
+        """Take the lock unless it is held already; tell whether it is held now."""
         if not self._database.is_postgresql or self._is_holding():
-            return
+            return True
         self._drop_session()
         session = ExitStack()
         connection = session.enter_context(self._database.session())
         if not connection.scalar(select(func.pg_try_advisory_lock_shared(ADVISORY_LOCK))):
             session.close()
-            raise StoreServed(_WANTED_ALONE)
+            return False
         self._session, self._connection = session, connection
+        return True
 
     def _is_holding(self) -> bool:
         try:
@@ -133,7 +144,7 @@ def alone(database: Database) -> Iterator[None]:
 
 
 @contextmanager
-def _file_lock(database: Path, kind: int) -> Iterator[None]:
+def _file_lock(database: Path, kind: int, *, patience_s: float = 0.0) -> Iterator[None]:
     path = database.with_name(f"{database.name}.lock")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -142,10 +153,11 @@ def _file_lock(database: Path, kind: int) -> Iterator[None]:
     except OSError as error:
         raise StoreReadOnly("This account may not write in the database's folder") from error
     try:
+        ends = time.monotonic() + patience_s
         while not _is_locked(descriptor, kind):
-            if kind == fcntl.LOCK_SH:
+            if kind == fcntl.LOCK_SH and time.monotonic() >= ends:
                 raise StoreServed(_WANTED_ALONE)
-            if _is_locked(descriptor, fcntl.LOCK_SH):
+            if kind == fcntl.LOCK_EX and _is_locked(descriptor, fcntl.LOCK_SH):
                 raise StoreServed
             time.sleep(_PAUSE_S)
         yield

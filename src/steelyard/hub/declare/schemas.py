@@ -75,16 +75,9 @@ class ProjectPart(Body):
     @property
     def size(self) -> int:
         """How many things belong to the project."""
-        own: list[Sized] = [
-            self.artifacts,
-            self.runtimes,
-            self.identities,
-            self.deployments,
-            self.bindings,
-            self.suites,
-        ]
-        under = (len(part.routes) + len(part.clients) for part in self.bindings.values())
-        return sum(len(section) for section in own) + sum(under) + len(self.suites)
+        own: list[Sized] = [self.artifacts, self.runtimes, self.identities, self.deployments, self.bindings]
+        under = sum(len(part.routes) + len(part.clients) for part in self.bindings.values())
+        return sum(len(section) for section in own) + under + len(self.suites)
 
 
 class Document(Body):

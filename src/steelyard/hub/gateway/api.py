@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
 from starlette.routing import Route
 
 from steelyard.hub.db.errors import StoreError
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from steelyard.hub.gateway.domain.answers import Answer
     from steelyard.hub.gateway.domain.calls import Call
@@ -60,6 +62,7 @@ STATUS_OF: Mapping[type[GatewayError], int] = {
     Unforeseen: 500,
 }
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_VECTORS_AT_ONCE = 16
 # What would only fail again: OpenAI's clients repeat every 5xx unless told not to.
 _POINTLESS_TO_REPEAT = (BadAnswer, WrongDimension, NotFinite)
 
@@ -91,7 +94,7 @@ class GatewayApi:
             )
             call = read_call(body)
             answer = await self._service.embed(call, client=client, request_id=request.state.request_id, permit=permit)
-            return JSONAnswer(_embeddings(call, answer))
+            return Response(await _embeddings(call, answer), media_type=JSONAnswer.media_type)
 
     async def models(self, request: Request) -> Response:
         """List the client's routes that lead to an active deployment."""
@@ -133,18 +136,18 @@ def _answering(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[
     return answer
 
 
-def _embeddings(call: Call, answer: Answer) -> dict[str, object]:
-    encode = as_base64 if call.encoding_format == "base64" else list
+async def _embeddings(call: Call, answer: Answer) -> bytes:
+    """Return OpenAI's answer, put together vector by vector: all at once could hold up everybody for seconds."""
+    items = []
+    for index, vector in enumerate(answer.vectors):
+        text = f'"{as_base64(vector)}"' if call.encoding_format == "base64" else json.dumps(vector.tolist())
+        items.append(f'{{"object":"embedding","index":{index},"embedding":{text}}}')
+        if index % _VECTORS_AT_ONCE == _VECTORS_AT_ONCE - 1:
+            await asyncio.sleep(0)
     tokens = answer.tokens or 0  # OpenAI's clients need a number.
-    return {
-        "object": "list",
-        "data": [
-            {"object": "embedding", "index": index, "embedding": encode(vector)}
-            for index, vector in enumerate(answer.vectors)
-        ],
-        "model": call.model,
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-    }
+    usage = json.dumps({"prompt_tokens": tokens, "total_tokens": tokens})
+    data, model = ",".join(items), json.dumps(call.model)
+    return f'{{"object":"list","data":[{data}],"model":{model},"usage":{usage}}}'.encode("ascii")
 
 
 def _headers(error: GatewayError, status: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from steelyard.hub.db.errors import UniqueViolated
+from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import suite_cases, suite_revisions, suites
 from steelyard.hub.errors import SlugTaken, UnknownThing
 from steelyard.hub.suites.domain import Case, Review, Suite, SuiteRevision
@@ -30,7 +31,7 @@ def insert_suite(connection: Connection, suite: Suite) -> None:
 def get_suite(connection: Connection, suite_id: UUID, *, lock: bool = False) -> Suite:
     """Return one suite, its row locked where asked; raises UnknownThing."""
     query = select(suites).where(suites.c.id == suite_id)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(locked(query) if lock else query).first()
     if row is None:
         raise UnknownThing(f"No Suite has the id {suite_id}")
     return Suite(**row._mapping)
@@ -87,12 +88,6 @@ def page_of_cases(connection: Connection, revision_id: UUID, *, limit: int, offs
     """Return *limit* of a revision's cases after *offset*, in its order, and one more where there is one."""
     query = select(suite_cases).filter_by(suite_revision_id=revision_id).order_by(suite_cases.c.position)
     return [_case(row) for row in connection.execute(query.limit(limit + 1).offset(offset))]
-
-
-def cases_of(connection: Connection, revision_id: UUID) -> list[Case]:
-    """Return all of a revision's cases, in its order."""
-    query = select(suite_cases).filter_by(suite_revision_id=revision_id).order_by(suite_cases.c.position)
-    return [_case(row) for row in connection.execute(query)]
 
 
 def _row(case: Case, *, position: int, revision_id: UUID) -> dict[str, Any]:
