@@ -81,7 +81,7 @@ def test_rescue_never_revokes_the_last_operator_and_says_what_to_do(run):
 
 
 def test_rescue_says_in_one_sentence_what_is_not_there(run):
-    assert run("rescue", "list", code=1).stderr.startswith("Error: ")
+    assert run("rescue", "list", code=2).stderr.startswith("Error: ")
     run("init")
     refused = run("rescue", "revoke", "hunter2", code=1)
     assert refused.stderr == "Error: No credential has this public id\n"
