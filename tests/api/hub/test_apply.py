@@ -292,6 +292,15 @@ def test_a_document_has_at_most_a_thousand_things(apply):
         assert "has more than 1000 things" in answer.json()["errors"][0]["rule"]
 
 
+def test_a_document_has_at_most_five_thousand_cases(apply):
+    suites = {f"s{number}": {"name": "S", "revision": revision(100)} for number in range(50)}
+    more = {"more": {"name": "S", "revision": revision(1)}}
+    answer = apply(document(suites=suites | more), dry_run=True)
+    assert answer.status_code == 422
+    assert "has more than 5000 cases" in answer.json()["errors"][0]["rule"]
+    assert set(actions(apply(document(suites=suites), dry_run=True))) == {"create"}
+
+
 SLUGS = st.sampled_from(["a", "b.c", "d-1"])
 REVISIONS = st.sampled_from([{}, {"revision": revision(1)}, {"revision": revision(2)}])
 STAGES = st.sampled_from(["production", "nonproduction"])
