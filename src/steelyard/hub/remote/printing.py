@@ -69,5 +69,7 @@ def _text(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}" if value >= 0.1 else f"{value:.3g}"  # Milliseconds and limits: for the whole, --json.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shorten(text, limit=len(text))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from steelyard.hall.canonical import canonical_json, require_plain_json
 
@@ -25,6 +26,13 @@ def without_nul(text: str) -> str:
     return text
 
 
+def _in_utc(moment: datetime) -> datetime:
+    if not 1970 <= moment.year <= 2999:  # Near the ends of the calendar another zone has no such time.
+        raise ValueError("must be a time between the years 1970 and 2999")
+    return moment.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Slug = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"),

@@ -6,13 +6,11 @@ Every fault of an import is told at once, by the place of its case: an import of
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -23,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import Body, Name, OpenObject, Sha256, Slug, without_nul
+from steelyard.hub.rest.fields import Body, Moment, Name, OpenObject, Sha256, Slug, without_nul
 from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, repeats
 
@@ -49,12 +47,6 @@ def _only_text(value: object) -> object:
     if not isinstance(value, str) or not _DATE_FIRST.match(value):
         raise ValueError("must be a time with its zone as text, such as 2026-12-01T09:00:00Z")
     return value
-
-
-def _in_utc(moment: datetime) -> datetime:
-    if not 1970 <= moment.year <= 2999:
-        raise ValueError("must be a time between the years 1970 and 2999")
-    return moment.astimezone(UTC)
 
 
 def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -90,7 +82,7 @@ def _case_id(case: object) -> UUID | None:
         return None
 
 
-UtcMoment = Annotated[AwareDatetime, BeforeValidator(_only_text), AfterValidator(_in_utc)]
+UtcMoment = Annotated[Moment, BeforeValidator(_only_text)]
 ChunkId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(without_nul)]
 Grade = Annotated[int, Field(ge=1, le=_LARGEST_GRADE, strict=True)]
 # It is sent as it is, so it is stored as it is, spaces at its ends included.

@@ -30,6 +30,12 @@ def test_nothing_steers_the_terminal(capsys, value):
     assert all(line.isprintable() for line in written.splitlines())
 
 
+def test_a_table_shows_a_tenth_of_a_millisecond(capsys):
+    items = [{"ms": value} for value in (34.80433000, 0.03395099702174775, 0.0, 60.0)]
+    print_page(Page(items, 4, 0, has_more=False), columns=("ms",), as_json=False)
+    assert capsys.readouterr().out.split() == ["ms", "34.8", "0.034", "0", "60.0"]
+
+
 def test_json_is_the_whole_page(capsys):
     print_page(Page([{"a": "ü"}], 1, 3, has_more=True), columns=("a",), as_json=True)
     seen = capsys.readouterr()
