@@ -15,7 +15,7 @@ from steelyard.hub.audit.domain import FIELDS
 from steelyard.hub.db import tables
 from steelyard.hub.db.check import check
 from steelyard.hub.suites import store as suites
-from steelyard.hub.suites.domain import Content
+from steelyard.hub.suites.domain import MOST_CASES, Content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ def _require_pointers(connection: Connection, changed: Sequence[Changed]) -> Non
 def _require_whole_revisions(connection: Connection) -> None:
     for revision in connection.scalars(select(tables.suite_revisions.c.id)).all():
         stored = suites.get_revision(connection, revision)
-        cases = suites.cases_of(connection, revision)
+        cases = suites.page_of_cases(connection, revision, limit=MOST_CASES, offset=0)
         assert len(cases) == stored.case_count, stored
         content = Content(retrieval_settings=stored.retrieval_settings, cases=tuple(cases))
         assert content.digest == stored.digest, stored

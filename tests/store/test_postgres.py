@@ -85,10 +85,11 @@ def test_without_the_wheel_the_tests_fail_and_say_what_to_install(monkeypatch):
 
 
 def test_a_server_that_cannot_start_fails_and_shows_its_log(monkeypatch):
-    monkeypatch.setattr(module, "WAIT_S", 2.0)
     cluster = Cluster()
     cluster.kill()
+    monkeypatch.setattr(module, "WAIT_S", 2.0)
     (cluster.folder / "data" / "postgresql.conf").write_text("no setting at all\n", encoding="utf-8")
     with pytest.raises(NoPostgres, match="syntax error"):
         cluster.start()
+    monkeypatch.undo()
     cluster.stop()
