@@ -10,11 +10,12 @@ DEV_READY := $(VENV)/.dev-ready
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# The stamp, not .venv/bin/python, says that the environment is whole: python is there before pip is.
+# The stamp, not .venv/bin/python, says that the environment is whole: python is there before pip is. An environment that
+# was made without this file and has pip is used as it is.
 $(VENV)/.made:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "steelyard needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); echo "no virtual environment could be made, for the \
+	@test -x $(BIN)/pip || "$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); echo "no virtual environment could be made, for the \
 	reason above; if it speaks of ensurepip, install the package python3-venv (Debian, Ubuntu)"; exit 1; }
 	@touch $@
 

@@ -273,6 +273,8 @@ def test_a_difference_is_refused_with_what_to_do_instead(hub, slug, path):
     ("text", "sentence"),
     [
         ("[projects", "is no TOML: "),
+        ("a = " + "[" * 20_000, "nested too deeply"),
+        ("a = " + "1" * 5000, "a number of thousands of digits"),
         ("project = 1", "project: is no name that is known here"),
         ('[projects.x]\nname = "X"\n[projects.x.runtimes.r]\nkind = 1\nbase_url = "http://a"', "runtimes.r.kind: "),
         ('[projects.x]\nname = "X"\nsecret = "s"', "projects.x.secret: is no name"),

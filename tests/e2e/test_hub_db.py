@@ -22,6 +22,7 @@ from tests.store.rows import add_catalogue, add_requests
 
 from steelyard.cli import main
 from steelyard.hub.db.database import Database
+from steelyard.hub.db.urls import read_url, shown
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -76,7 +77,7 @@ def test_the_drill_from_an_empty_database_to_a_noticed_restore(empty_url, tmp_pa
 
 def test_a_start_on_an_empty_database_is_refused_with_what_to_do(postgresql_databases, tmp_path):
     with postgresql_databases.fresh(is_migrated=False) as url:
-        for database_url in (f"sqlite:///{tmp_path}/var/hub.db", url):
+        for database_url, command in ((f"sqlite:///{tmp_path}/var/hub.db", "init"), (url, "db upgrade")):
             refused = subprocess.run(
                 [STEELYARD, "hub", "serve"], env=environ_for(database_url), capture_output=True, text=True,
                 check=False, timeout=WAIT_S,
@@ -84,7 +85,8 @@ def test_a_start_on_an_empty_database_is_refused_with_what_to_do(postgresql_data
             assert refused.returncode == 2
             assert refused.stderr.startswith("Error: ")
             assert refused.stderr.count("\n") == 1
-            assert "steelyard hub db upgrade" in refused.stderr
+            assert f"steelyard hub {command}" in refused.stderr
+            assert refused.stderr.endswith(f"({shown(read_url(database_url))})\n")
     assert not (tmp_path / "var").exists()
 
 
@@ -122,7 +124,7 @@ def test_pruning_says_first_and_then_does(database_url):
     assert ": 0 deleted, 0 kept as evidence." in run(database_url, "prune", "--older-than", "90d").output
 
 
-@pytest.mark.parametrize("age", ["90", "-1d", "9w", "999999d", ""])
+@pytest.mark.parametrize("age", ["90", "-1d", "0d", "0m", "00m", "9w", "999999d", ""])
 def test_an_age_that_cannot_be_read_is_refused(database_url, age):
     assert "write it as 90d, 12h or 30m" in run(database_url, "prune", "--older-than", age, code=2).output
 
@@ -135,7 +137,7 @@ def test_an_age_that_cannot_be_read_is_refused(database_url, age):
         ("s3cret", 2, "cannot be read"),
         ("postgresql://hub:s3cret@127.0.0.1:1/hub", 1, "PostgreSQL database hub at 127.0.0.1: "),
         ("postgresql://hub:s3cret@/", 2, "names no database"),
-        ("sqlite:////nowhere/at/all/s3cret.db", 2, "`steelyard hub db upgrade` makes one"),
+        ("sqlite:////nowhere/at/all/s3cret.db", 2, "`steelyard hub init` makes one"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_one_sentence_without_a_password(url, code, sentence):

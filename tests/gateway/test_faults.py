@@ -144,6 +144,20 @@ def test_a_key_that_is_not_there_is_a_502_and_nothing_is_asked(database, upstrea
     assert world.row()["error_code"] == "upstream_key_missing"
 
 
+@pytest.mark.parametrize(
+    "key", ["upstream-canary ", "upstream canary", "upstream-cänary", "upstream\ncanary", "\udcff"]
+)
+def test_a_key_that_no_header_could_carry_is_a_502_that_says_so_and_nothing_is_asked(database, upstream, key):
+    world = make_world(database, base_url=upstream.url, runtime={"key_variable": "STEELYARD_UPSTREAM_A"})
+    with serving(world, environ={"STEELYARD_UPSTREAM_A": key}) as served:
+        answer = served.post({"model": "stable", "input": "a"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_key_missing")
+    assert "must mend the runtime's key variable" in answer.json()["error"]["message"]
+    assert "canary" not in answer.text
+    assert answer.headers["x-should-retry"] == "false"
+    assert upstream.asked == []
+
+
 def test_a_variable_with_another_beginning_is_never_read(database, upstream):
     world = make_world(database, base_url=upstream.url, runtime={"key_variable": "HOME"})
     with serving(world, environ={"HOME": "canary"}) as served:

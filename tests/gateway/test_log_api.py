@@ -60,7 +60,8 @@ def test_each_filter_finds_its_own(logged):
 @pytest.mark.parametrize(
     "query",
     [{"limit": 0}, {"limit": 101}, {"offset": 10_001}, {"status": "done"}, {"request_id": "x"}, {"color": "red"},
-     {"started_since": "2026-11-30T10:00:00"}],
+     {"started_since": "2026-11-30T10:00:00"}, {"started_since": "0001-01-01T00:00:00+14:00"},
+     {"started_until": "9999-12-31T23:59:59-14:00"}],
 )  # fmt: skip
 def test_a_query_out_of_range_is_a_422(logged, query):
     answer = ask(logged, **query)

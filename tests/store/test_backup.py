@@ -156,6 +156,32 @@ def test_a_backup_replaces_no_file_unless_told(full, tmp_path):
     assert path.stat().st_size > 100_000
 
 
+@pytest.fixture
+def file_database(sqlite_databases):
+    with sqlite_databases.fresh() as url, closing(Database(url)) as database:
+        yield database
+
+
+@pytest.mark.parametrize("name", ["hub.db", "hub.db-wal", "hub.db.epoch", "hub.db.lock", "link.db"])
+def test_a_backup_never_replaces_the_database_itself(file_database, name):
+    file_database.path.with_name("link.db").symlink_to(file_database.path.name)
+    with file_database.write() as connection:
+        add_event(connection, "kept")
+    path = file_database.path.with_name(name.replace("hub.db", file_database.path.name))
+    with pytest.raises(BackupFailed, match="the database itself"):
+        take(file_database, path, replaces=True, on_progress=Shown())
+    with file_database.read() as connection:
+        assert connection.scalar(select(tables.audit_events.c.action)) == "kept"
+
+
+def test_what_an_interrupted_restore_left_is_no_backup_and_stays(file_database, tmp_path):
+    left = file_database.path.with_name(f"{file_database.path.name}.restoring")
+    left.write_bytes(b"left")
+    with pytest.raises(RestoreRefused, match="interrupted restore"):
+        restore(file_database, left, replaces=True, on_progress=Shown())
+    assert left.read_bytes() == b"left"
+
+
 def test_a_backup_to_a_folder_that_is_not_there_fails_in_a_sentence(full, tmp_path):
     with pytest.raises(BackupFailed, match="There is no such folder"):
         take(full, tmp_path / "no" / "backup.db", on_progress=Shown())

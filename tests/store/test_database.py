@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +19,11 @@ from sqlalchemy import Index, UniqueConstraint, select, text
 from tests.postgres import Cluster
 from tests.store.rows import NOW, add_event, add_project, events
 
-from steelyard.hub.db import tables
+from steelyard.hub.db import migrate, tables
 from steelyard.hub.db.database import Database, Limits
 from steelyard.hub.db.errors import (
     ConstraintViolated,
+    LineageForeign,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -333,6 +337,33 @@ def test_a_file_that_is_no_database_is_damaged(tmp_path):
     with pytest.raises(StoreCorrupt), Database(f"sqlite:///{path}").read() as connection:
         connection.scalar(text("SELECT count(*) FROM sqlite_schema"))
     assert path.read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_unavailable_in_a_sentence(tmp_path, make):
+    make(tmp_path / "hub.db")
+    with pytest.raises(StoreUnavailable, match="a folder or a device"), Database(f"sqlite:///{tmp_path}/hub.db").read():
+        pass
+
+
+def test_a_name_that_no_file_can_have_is_unavailable_in_a_sentence(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/{'a' * 300}.db")
+    with pytest.raises(StoreUnavailable, match="File name too long"):
+        database.make_file()
+    with pytest.raises(StoreUnavailable, match="File name too long"), database.read():
+        pass
+
+
+def test_a_database_of_another_program_is_not_changed_by_looking_at_it(tmp_path):
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE others (id INTEGER)")
+    before = path.read_bytes()
+    database = Database(f"sqlite:///{path}")
+    with pytest.raises(LineageForeign):
+        migrate.upgrade(database)
+    database.close()
+    assert path.read_bytes() == before
 
 
 def test_a_file_with_damaged_pages_is_damaged(file_database):

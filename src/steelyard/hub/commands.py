@@ -10,7 +10,7 @@ import click
 
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
-from steelyard.hub.db.commands import STORE_EXIT_CODES, db
+from steelyard.hub.db.commands import STORE_EXIT_CODES, db, naming_the_database
 from steelyard.hub.remote.commands import add_remote_commands
 from steelyard.hub.settings import TABLE, load_settings
 from steelyard.shell.flags import host_and_port_flags, setting_flags
@@ -51,7 +51,8 @@ def init(**flags: str | None) -> None:
         settings = load_settings(os.environ, flags=flags)
         from steelyard.hub.startup import init as make  # noqa: PLC0415  # It loads the extra `hub`.
 
-        secret = make(settings.database)
+        with naming_the_database(settings.database):
+            secret = make(settings.database)
     click.echo("This operator credential is shown once. Keep it where secrets are kept:", err=True)
     click.echo(secret)
 
@@ -68,7 +69,8 @@ def serve(*, upgrade: bool, **flags: str | None) -> None:
         from steelyard.hub.server import serve as serve_hub  # noqa: PLC0415  # It loads the extra `hub`.
         from steelyard.hub.startup import open_database  # noqa: PLC0415
 
-        code = serve_hub(settings, open_database(settings.database, upgrade=upgrade), environ=os.environ)
+        with naming_the_database(settings.database):
+            code = serve_hub(settings, open_database(settings.database, upgrade=upgrade), environ=os.environ)
     sys.exit(code)
 
 
@@ -89,7 +91,8 @@ def list_live(**flags: str | None) -> None:
         settings = load_settings(os.environ, flags=flags)
         from steelyard.hub.startup import live_credentials  # noqa: PLC0415  # It loads the extra `hub`.
 
-        credentials = live_credentials(settings.database)
+        with naming_the_database(settings.database):
+            credentials = live_credentials(settings.database)
     for credential in credentials:
         made = credential.created_at.isoformat(timespec="seconds")
         click.echo(f"{credential.public_id}  {credential.role:8}  {made}  {credential.name}")
@@ -108,5 +111,6 @@ def revoke_live(public_id: str, **flags: str | None) -> None:
         from steelyard.hub.startup import revoke_locally  # noqa: PLC0415  # It loads the extra `hub`.
 
         sent = sys.stdin.read() if public_id == "-" else public_id
-        credential = revoke_locally(settings.database, sent)
+        with naming_the_database(settings.database):
+            credential = revoke_locally(settings.database, sent)
     click.echo(f"{credential.public_id} is revoked: {credential.role}, {credential.name}")

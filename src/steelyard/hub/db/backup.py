@@ -45,6 +45,8 @@ def take(database: Database, path: Path, *, replaces: bool = False, on_progress:
     if not path.parent.is_dir():
         raise BackupFailed("There is no such folder to write the backup in")
     part = path.with_name(f"{path.name}.part")
+    if not database.is_postgresql and {path.resolve(), part.resolve()} & set(files_of(database.path)):
+        raise BackupFailed("That is the database itself, or belongs to it: name another file")
     with disk_errors():
         remove(part)
         try:
@@ -94,10 +96,15 @@ def require_whole(connection: sqlite3.Connection) -> None:
         raise StoreCorrupt
 
 
+def files_of(path: Path) -> list[Path]:
+    """Return the database at *path* and what may lie beside it."""
+    return [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal", ".lock", ".epoch")]
+
+
 def remove(path: Path) -> None:
     """Remove the database at *path* and what lies beside it, where they are there."""
-    for ending in ("", "-wal", "-shm", "-journal", ".lock", ".epoch"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+    for file in files_of(path):
+        file.unlink(missing_ok=True)
 
 
 @contextmanager

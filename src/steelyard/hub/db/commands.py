@@ -19,7 +19,9 @@ from steelyard.hub.db.errors import (
     DowngradeRefused,
     RestoreRefused,
     SchemaRefused,
+    StoreCorrupt,
     StoreMissing,
+    StoreReadOnly,
     StoreServed,
     StoreUnavailable,
 )
@@ -47,7 +49,7 @@ _EXIT_CODES: Mapping[type[SteelyardError], int] = {
     **STORE_EXIT_CODES,
     SteelyardError: EXIT_FAILED,
 }
-_AGE = re.compile(r"([0-9]{1,5})([dhm])")
+_AGE = re.compile(r"([1-9][0-9]{0,4})([dhm])")  # At least a minute: a row of no age is a call under way.
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _database_flag = setting_flags(TABLE, names=("database",))
 
@@ -189,11 +191,9 @@ def _database(flags: Mapping[str, str | None]) -> Iterator[Database]:
         from steelyard.hub.db.database import Database, Limits  # noqa: PLC0415  # It loads the extra `hub`.
 
         # A whole table may be counted or copied here, which takes as long as it takes.
-        with closing(Database(settings.database, limits=Limits(statement_s=0))) as database:
-            try:
-                yield database
-            except StoreUnavailable as error:
-                raise type(error)(_on_own_terminal(error, database)) from error
+        database = Database(settings.database, limits=Limits(statement_s=0))
+        with closing(database), naming_the_database(settings.database):
+            yield database
 
 
 @contextmanager
@@ -208,10 +208,18 @@ def _progress(label: str) -> Iterator[Callable[[int, int], object]]:
         yield show
 
 
-def _on_own_terminal(error: StoreUnavailable, database: Database) -> str:
-    """Say which database cannot be reached, and what its driver says, which names no password."""
-    reason = str(error.__cause__ or "").strip().partition("\n")[0]
-    return f"{error} ({database.shown}{': ' + reason if reason else ''})"
+@contextmanager
+def naming_the_database(url: str) -> Iterator[None]:
+    """On the operator's own terminal, say which database cannot be used, and why: no driver's words name a password."""
+    try:
+        yield
+    except (StoreUnavailable, SchemaRefused, StoreCorrupt, StoreReadOnly) as error:
+        from steelyard.hub.db.urls import read_url, shown  # noqa: PLC0415  # It loads the extra `hub`.
+
+        cause = error.__cause__
+        words = cause.strerror if isinstance(cause, OSError) else str(cause or "")
+        reason = str(words or "").strip().partition("\n")[0]
+        raise type(error)(f"{error} ({shown(read_url(url))}{': ' + reason if reason else ''})") from error
 
 
 def _counted(migrations: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,10 +115,12 @@ class Database:
 
     def make_file(self) -> None:
         """Make a SQLite database's file and its folder, for this account alone, where they are missing."""
-        # A file that is there is not even opened: closing it would drop the locks of this process's connections.
-        if self.is_postgresql or self.path.exists():
+        if self.is_postgresql:
             return
         try:
+            # A file that is there is not even opened: closing it would drop the locks of this process's connections.
+            if self.path.exists():
+                return
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         except PermissionError as error:
@@ -216,12 +219,11 @@ def _sqlite(path: Path, limits: Limits, *, begin: str, is_reading: bool, is_alte
 
 def _connect_sqlite(path: Path, *, wait_s: float, is_reading: bool, is_altering: bool) -> sqlite3.Connection:
     """Open the file, which must be there already: an empty database in a wrong place would hide the real one."""
-    if not path.exists():
-        raise StoreMissing
+    _require_file(path)
     connection = open_file(path, wait_s=wait_s)
     pragmas = {
         "busy_timeout": int(wait_s * 1000),  # Before journal_mode, which may have to wait.
-        "journal_mode": "WAL",
+        **({} if is_reading else {"journal_mode": "WAL"}),  # It changes the file, which may not even be a hub's.
         "synchronous": "FULL",
         "foreign_keys": "OFF" if is_altering else "ON",
         "trusted_schema": "OFF",
@@ -231,7 +233,8 @@ def _connect_sqlite(path: Path, *, wait_s: float, is_reading: bool, is_altering:
     try:
         for name, value in pragmas.items():
             connection.execute(f"PRAGMA {name} = {value}")
-        _require_wal(connection)
+        if not is_reading:
+            _require_wal(connection)
     except BaseException:
         connection.close()
         raise
@@ -247,6 +250,17 @@ def open_file(path: Path, *, mode: str = "rw", wait_s: float = 10.0) -> sqlite3.
         isolation_level=None,  # The driver would begin transactions of its own.
         check_same_thread=False,
     )
+
+
+def _require_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreMissing from None
+    except OSError as error:
+        raise StoreUnavailable(f"The database's file cannot be opened: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        raise StoreUnavailable("The database's path leads to a folder or a device, not to a file")
 
 
 def _require_wal(connection: sqlite3.Connection) -> None:

@@ -52,7 +52,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreMissing(StoreUnavailable):
-    """There is no such database; `steelyard hub db upgrade` makes one."""
+    """There is no such database; `steelyard hub init` makes one."""
 
     code: ClassVar[str] = "store_missing"
 

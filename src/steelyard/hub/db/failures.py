@@ -89,6 +89,8 @@ def _meaning_on_sqlite(error: sqlite3.Error) -> StoreError | None:
     kind = _BY_RESULT_CODE.get(code) or _BY_RESULT_CODE.get(code & _PRIMARY_CODE)
     if kind is None:
         return None
+    if code == sqlite3.SQLITE_NOTADB:
+        return kind("The file is no SQLite database, or its beginning is damaged; see whether it is the right file")
     if issubclass(kind, ConstraintViolated):
         return kind(constraint=_constraint_on_sqlite(str(error)) if kind is UniqueViolated else None)
     return kind()

@@ -54,6 +54,10 @@ def _restore_file(database: Database, path: Path, *, replaces: bool, on_progress
     place = database.path
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     work = place.with_name(f"{place.name}.restoring")
+    if path.resolve() == work:
+        raise RestoreRefused(
+            "The file is what an interrupted restore left, and goes with the next one: name the backup"
+        )
     with alone(database):
         is_kept = _has_data(database)
         if is_kept and not replaces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,26 @@ def read_url(text: str | URL) -> URL:
         return _sqlite(url)
     if not url.database:
         raise BadDatabaseUrl("The PostgreSQL URL names no database: write postgresql://USER:PASSWORD@HOST/NAME")
+    try:
+        url.get_dialect()().create_connect_args(url)
+    except (ArgumentError, ValueError):  # Such as hosts and ports that do not go together.
+        raise BadDatabaseUrl("The PostgreSQL URL's host, port or options cannot be read") from None
     return url
 
 
 def _sqlite(url: URL) -> URL:
     if not url.database or url.database == ":memory:" or url.host or url.query:
         raise BadDatabaseUrl("A SQLite database is a file, and its URL takes no options: write sqlite:///FILE")
-    return url.set(database=str(Path(url.database).expanduser().absolute()))
+    if "\x00" in url.database:
+        raise BadDatabaseUrl("The SQLite file's path holds a NUL character")
+    try:
+        path = Path(url.database).expanduser()
+    except RuntimeError:
+        raise BadDatabaseUrl(
+            "The SQLite file's path begins with a home directory that is not known: write it out"
+        ) from None
+    # The file itself, not a link to it: its log, lock and sidecar lie beside it, by whichever name it is opened.
+    return url.set(database=os.path.realpath(path))
 
 
 def shown(url: URL) -> str:

@@ -25,7 +25,9 @@ from steelyard.hub.gateway.domain.errors import (
     Overlong,
     Unforeseen,
     UpstreamError,
+    UpstreamKeyMissing,
     UpstreamOverloaded,
+    UpstreamRefused,
     UpstreamTimeout,
     WrongDimension,
 )
@@ -64,7 +66,7 @@ STATUS_OF: Mapping[type[GatewayError], int] = {
 }
 _VECTORS_AT_ONCE = 16
 # What would only fail again: OpenAI's clients repeat every 5xx unless told not to.
-_POINTLESS_TO_REPEAT = (BadAnswer, WrongDimension, NotFinite)
+_POINTLESS_TO_REPEAT = (BadAnswer, WrongDimension, NotFinite, UpstreamKeyMissing, UpstreamRefused)
 
 
 class GatewayApi:

@@ -129,6 +129,9 @@ class Upstream:
         key = self._environ.get(variable) if variable.startswith(KEY_PREFIX) else None
         if not key:
             raise UpstreamKeyMissing
+        if not all("!" <= character <= "~" for character in key):
+            raise UpstreamKeyMissing("The hub's key for the embedding server holds a space, or what is not ASCII; its "
+                                     "operator must mend the runtime's key variable")  # fmt: skip
         return key
 
 

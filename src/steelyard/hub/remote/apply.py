@@ -67,13 +67,15 @@ apply = click.Command(
 def read_document(path: Path) -> dict[str, Any]:
     """Return the file's document as JSON values; raises BadFile with the place of each fault."""
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        parsed = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadFile(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadFile(f"{path} is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise BadFile(f"{path} is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # tomllib lets these through.
+        raise BadFile(f"{path} is nested too deeply, or holds a number of thousands of digits") from error
     return _checked(parsed, read_cases_of(parsed, folder=path.parent), path=path)
 
 

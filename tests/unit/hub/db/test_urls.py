@@ -30,12 +30,20 @@ def test_a_file_is_named_by_its_whole_path():
     [
         "", "hub.db", "sqlite", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://host/hub.db",
         "sqlite:///hub.db?mode=ro", "mysql://a/b", "postgresql+asyncpg://a/b", "oracle://a/b", "postgresql://host",
-        "postgresql://host/", "http://host/hub", "postgresql://host:port/hub",
+        "sqlite:///~no-such-account/hub.db", "sqlite:///a%00b.db", "postgresql://host/", "postgresql:///hub?host=a&port=x",
+        "http://host/hub", "postgresql://host:port/hub",
     ],
 )  # fmt: skip
 def test_anything_else_is_refused(text):
     with pytest.raises(BadDatabaseUrl):
         read_url(text)
+
+
+def test_a_link_is_the_file_that_it_leads_to(tmp_path):
+    (tmp_path / "link.db").symlink_to("data/hub.db")
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    assert read_url(f"sqlite:///{tmp_path}/link.db").database == str(tmp_path.resolve() / "data" / "hub.db")
+    assert read_url(f"sqlite:///{tmp_path}/loop.db").database == str(tmp_path.resolve() / "loop.db")
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8).map(lambda text: f"S{text}S"))
