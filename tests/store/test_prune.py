@@ -6,11 +6,12 @@ import threading
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Column, ForeignKey, MetaData, Table, func, select
+from sqlalchemy import Column, ForeignKey, MetaData, Table, event, func, select
 from tests.store.rows import add_catalogue, add_event, add_requests
 
 from steelyard.hub.db import prune as pruning
 from steelyard.hub.db import tables
+from steelyard.hub.db.database import Database
 from steelyard.hub.db.types import RowId
 
 DAY = timedelta(days=1)
@@ -86,6 +87,30 @@ def test_a_row_that_becomes_evidence_after_the_count_stays(logged, kept):
         connection.execute(evidence.insert().values(request_row_id=late))
     assert pruning.prune(logged, plan, on_rows=lambda _count: None) == 2484
     assert late in ids(logged)
+
+
+def test_a_row_that_becomes_evidence_just_before_it_goes_stays(postgresql_databases, monkeypatch):
+    """Only PostgreSQL has two writers at once: between a batch's choice and its deletion another may commit."""
+    with postgresql_databases.fresh() as url:
+        database, other = Database(url), Database(url)
+        with database.alter() as connection:
+            names = add_catalogue(connection)
+            add_requests(connection, names, [database.now(connection) - 31 * DAY] * 3)
+            evidence.metadata.create_all(connection, tables=[evidence])
+        monkeypatch.setattr(pruning, "EVIDENCE", [select(evidence.c.request_row_id)])
+        late = ids(database)[1]
+        plan = pruning.count(database, older_than=30 * DAY)
+
+        def add(_connection, _cursor, statement, *_rest):
+            if statement.startswith("DELETE"):
+                with other.write() as connection:
+                    connection.execute(evidence.insert().values(request_row_id=late))
+
+        event.listen(database._writer, "before_cursor_execute", add)
+        assert pruning.prune(database, plan, on_rows=lambda _count: None) == 2
+        assert ids(database) == [late]
+        database.close()
+        other.close()
 
 
 def test_others_write_while_rows_go(logged):
