@@ -14,7 +14,7 @@ from steelyard.hub.principal import LOCAL
 from steelyard.hub.settings import load_settings
 
 if TYPE_CHECKING:
-    from httpx2 import Response
+    from httpx2 import Client, Response
 
     from steelyard.hub.db.database import Database
     from steelyard.hub.principal import Role
@@ -26,7 +26,7 @@ CORPUS = "ab" * 32
 class Caller:
     """Somebody with a credential."""
 
-    client: TestClient
+    client: Client
     secret: str
 
     def get(self, path: str, **query: Any) -> Response:

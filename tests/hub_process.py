@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx2
 from click.testing import CliRunner
+from tests.hub_api import Caller
 from tests.processes import WAIT_S, Server, started
 
 from steelyard.cli import main
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from click.testing import Result
+    from tests.processes import Log
 
 STEELYARD = str(Path(sys.executable).parent / "steelyard")
 
@@ -29,6 +32,11 @@ class RunningHub:
 
     url: str
     secret: str
+    log: Log
+
+    def asks(self) -> Caller:
+        """Return the first operator; whoever calls closes its client."""
+        return Caller(httpx2.Client(base_url=self.url, trust_env=False, timeout=WAIT_S), self.secret)
 
     def run(self, *arguments: str, code: int = 0, text: str | None = None, **environ: str | None) -> Result:
         """Run `steelyard hub …` in this process against it; fails on another exit code."""
@@ -38,14 +46,13 @@ class RunningHub:
         return result
 
 
-def hub_environ(url: str) -> dict[str, str]:
-    """Return this process's environment for a hub on the database at *url*."""
+def hub_environ(database: str, **settings: object) -> dict[str, str]:
+    """Return the environment of a hub over *database*; `calls_per_second=1` is STEELYARD_HUB_CALLS_PER_SECOND=1."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("STEELYARD_")}
-    return own | {
-        "STEELYARD_HUB_DATABASE": url,
-        "STEELYARD_HUB_BIND": "127.0.0.1:0",
-        "STEELYARD_HUB_CALLS_PER_SECOND": "1000000",
-    }
+    values = {
+        "database": database, "bind": "127.0.0.1:0", "calls_per_second": 100_000, "failures_per_minute": 1e6, **settings
+    }  # fmt: skip
+    return own | {f"STEELYARD_HUB_{name.upper()}": str(value) for name, value in values.items()}
 
 
 @contextmanager
@@ -60,10 +67,19 @@ def hubs_serving(url: str, *arguments: str, count: int = 1) -> Iterator[list[Ser
 @contextmanager
 def running_hub(folder: Path) -> Iterator[RunningHub]:
     """Run a hub over a new SQLite database in *folder*."""
-    environ = hub_environ(f"sqlite:///{folder / 'hub.db'}")
+    with hub_over(f"sqlite:///{folder / 'hub.db'}") as hub:
+        yield hub
+
+
+@contextmanager
+def hub_over(database: str, **settings: object) -> Iterator[RunningHub]:
+    """Run a hub over *database*, which is made where it is missing; it must have ended well when the block ends."""
+    environ = hub_environ(database, **settings)
     made = subprocess.run(
         [STEELYARD, "hub", "init"], env=environ, capture_output=True, text=True, check=True, timeout=WAIT_S
     )
-    with started([STEELYARD, "hub", "serve"], environ) as (_process, log):
+    with started([STEELYARD, "hub", "serve"], environ) as (process, log):
         url = log.wait_for(r"(http://127\.0\.0\.1:\d+)").group(1)
-        yield RunningHub(url=url, secret=made.stdout.strip())
+        yield RunningHub(url=url, secret=made.stdout.strip(), log=log)
+        process.terminate()
+        assert process.wait(WAIT_S) == 0, log.text

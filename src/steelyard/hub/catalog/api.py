@@ -163,7 +163,7 @@ def _add_get(router: APIRouter, database: Database, kind: _Kind) -> None:
         name=f"get_{kind.name}",
         summary=f"Get {_a(kind.name)}.",
         description=kind.thing.__doc__,
-        responses=_FORBIDDEN,
+        responses={200: {"links": kind.links}, **_FORBIDDEN},
     )
 
 

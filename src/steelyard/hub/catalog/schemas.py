@@ -33,7 +33,9 @@ def _http_address(text: str) -> str:
 
 
 Address = Annotated[
-    str, StringConstraints(min_length=1, max_length=500, pattern=r"^[!-~]+$"), AfterValidator(_http_address)
+    str,
+    StringConstraints(max_length=500, pattern=r"^https?://[A-Za-z0-9.\[\]:-]+(/[!-~]*[!-.0-~])?$"),
+    AfterValidator(_http_address),
 ]
 
 

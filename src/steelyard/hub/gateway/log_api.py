@@ -7,12 +7,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from steelyard.hub.db.database import Database
 from steelyard.hub.gateway import store
 from steelyard.hub.gateway.domain.entries import LoggedRequest, Status
 from steelyard.hub.rest.checks import Viewer
+from steelyard.hub.rest.fields import Moment
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
 
 
@@ -25,8 +26,8 @@ class LogQuery(PageQuery):
     deployment_id: UUID | None = None
     status: Status | None = None
     request_id: Annotated[str | None, Field(None, pattern=r"^[0-9a-f]{32}$", description="An answer's x-request-id.")]
-    started_since: AwareDatetime | None = Field(None, description="Requests that started at this time or later.")
-    started_until: AwareDatetime | None = Field(None, description="Requests that started before this time.")
+    started_since: Moment | None = Field(None, description="Requests that started at this time or later.")
+    started_until: Moment | None = Field(None, description="Requests that started before this time.")
 
 
 def log_router(database: Database) -> APIRouter:

@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from steelyard.hall.canonical import canonical_json, require_plain_json
 
 _LARGEST_INTEGER = 2**31 - 1
 _MOST_JSON_CHARACTERS = 10_000
+WITHOUT_NUL = r"^[^\u0000]*$"  # PostgreSQL cannot store one.
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("holds a character that cannot be printed")
-    return text
+def _rfc_3339(value: object) -> object:
+    # A number, in a query too, would be read as seconds or milliseconds, whichever fits.
+    if not isinstance(value, str) or not _RFC_3339.fullmatch(value):
+        raise ValueError("must be a time as text with its zone, such as 2026-12-01T09:00:00Z")
+    return value
 
 
-def without_nul(text: str) -> str:
-    """Return *text*; raises ValueError where it holds a NUL character."""
-    if "\x00" in text:
-        raise ValueError("holds a NUL character, which PostgreSQL cannot store")
-    return text
+def _in_utc(moment: datetime) -> datetime:
+    if not 1970 <= moment.year <= 2999:
+        raise ValueError("must be a time between the years 1970 and 2999")
+    return moment.astimezone(UTC)
 
 
+Moment = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc)]
 Slug = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"),
     Field(description="1 to 64 of a-z, 0-9, dot and hyphen; neither first nor last is a dot or hyphen."),
 ]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable)]
-Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(without_nul)]
+# No control characters, and nothing that is invisible or turns the direction of a line: names stand in lists and pages,
+# where they must not look like something else.
+Name = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$",
+    ),
+    Field(description="Without control characters and invisible ones."),
+]
+Text = Annotated[
+    str,
+    StringConstraints(max_length=10_000, pattern=WITHOUT_NUL),
+    Field(description="Without NUL, which PostgreSQL cannot store."),
+]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="Lowercase SHA-256.")]
 Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
 

@@ -6,14 +6,10 @@ Every fault of an import is told at once, by the place of its case: an import of
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -23,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import Body, Name, OpenObject, Sha256, Slug, without_nul
+from steelyard.hub.rest.fields import WITHOUT_NUL, Body, Moment, Name, OpenObject, Sha256, Slug
 from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, repeats
 
@@ -42,19 +38,6 @@ _EXAMPLE_CASE = {
 
 def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
-
-
-def _only_text(value: object) -> object:
-    # A number, as text too, would be read as seconds or milliseconds, whichever fits.
-    if not isinstance(value, str) or not _DATE_FIRST.match(value):
-        raise ValueError("must be a time with its zone as text, such as 2026-12-01T09:00:00Z")
-    return value
-
-
-def _in_utc(moment: datetime) -> datetime:
-    if not 1970 <= moment.year <= 2999:
-        raise ValueError("must be a time between the years 1970 and 2999")
-    return moment.astimezone(UTC)
 
 
 def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -90,11 +73,10 @@ def _case_id(case: object) -> UUID | None:
         return None
 
 
-UtcMoment = Annotated[AwareDatetime, BeforeValidator(_only_text), AfterValidator(_in_utc)]
-ChunkId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(without_nul)]
+ChunkId = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=WITHOUT_NUL)]
 Grade = Annotated[int, Field(ge=1, le=_LARGEST_GRADE, strict=True)]
 # It is sent as it is, so it is stored as it is, spaces at its ends included.
-Query = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(without_nul)]
+Query = Annotated[str, StringConstraints(min_length=1, max_length=10_000, pattern=WITHOUT_NUL)]
 
 
 class NewSuite(Body):
@@ -111,7 +93,7 @@ class NewReview(Body):
     """Who checked a case's labels, and when; a case without a review is refused."""
 
     reviewer: Name
-    reviewed_at: UtcMoment = Field(description="RFC 3339 with an offset.")
+    reviewed_at: Moment = Field(description="RFC 3339 with an offset.")
 
 
 class LabelProvenance(OpenObject):

@@ -1,0 +1,52 @@
+"""Words that must never be seen again: secrets once they were issued, keys, texts and vectors always.
+
+A test adds a canary wherever something secret enters the hub, and later looks for all of them in everything that the
+hub has kept, logged or answered. They are looked for as they are, and as other writers of bytes would put them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from urllib.parse import quote
+
+
+class Canaries:
+    """The words, each by what it is."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, set[bytes]] = {}
+
+    def add(self, what: str, word: str) -> str:
+        """Add a text, and return it."""
+        data = word.encode()
+        forms = {
+            data,
+            json.dumps(word)[1:-1].encode(),
+            quote(word).encode(),
+            data.hex().encode(),
+            base64.b64encode(data).rstrip(b"=")[:-1],  # Its last digit depends on what follows.
+            word.encode("utf-16-le"),
+        }
+        self._forms.setdefault(what, set()).update(forms)
+        return word
+
+    def add_secret(self, what: str, secret: str) -> str:
+        """Add a secret of the hub's, whose public id may be seen and whose random part may not."""
+        self.add(what, secret)
+        self.add(what, secret.rpartition("_")[2][:43])
+        return secret
+
+    def add_vector(self, what: str, vector: list[float]) -> list[float]:
+        """Add a vector by each of its numbers: as text, in float32 and in float64."""
+        for value in vector:
+            forms = {repr(value).encode(), struct.pack("<f", value), struct.pack("<d", value), struct.pack(">d", value)}
+            self._forms.setdefault(what, set()).update(forms)
+        self._forms[what].add(base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).rstrip(b"=")[:-1])
+        return vector
+
+    def found_in(self, where: str, data: bytes | str) -> list[str]:
+        """Return which canaries are in *data*, which is *where*."""
+        haystack = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+        return [f"{what} in {where}" for what, forms in self._forms.items() if any(form in haystack for form in forms)]
