@@ -36,6 +36,13 @@ def run(database, *, days=30):
     return plan, deleted, batches
 
 
+def trail(database):
+    """Return what the audit trail tells of prunes, oldest first, with their counts."""
+    with database.read() as connection:
+        found = connection.execute(select(tables.audit_events).order_by(tables.audit_events.c.id)).all()
+    return [(told.action, told.after.get("deleted", told.after.get("planned"))) for told in found]
+
+
 @pytest.fixture
 def logged(database):
     """2500 requests older than 30 days, then 10 that are not."""
@@ -142,16 +149,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(logged):
     with pytest.raises(KeyboardInterrupt):
         pruning.prune(logged, plan, on_rows=interrupt)
     assert pruning.count(logged, older_than=30 * DAY).deleted == 1500
+    assert trail(logged) == [("store.prune_begun", 2500)]
     run(logged)
     assert len(ids(logged)) == 10
+    assert trail(logged)[1:] == [("store.prune_begun", 1500), ("store.pruned", 1500)]
 
 
 def test_a_prune_is_in_the_audit_trail(logged):
     run(logged)
+    assert trail(logged) == [("store.prune_begun", 2500), ("store.pruned", 2500)]
     with logged.read() as connection:
-        [told] = connection.execute(select(tables.audit_events)).all()
         assert connection.scalar(select(func.count()).select_from(tables.projects)) == 1
-    assert (told.action, told.after["deleted"]) == ("store.pruned", 2500)
 
 
 def test_a_prune_of_nothing_is_not(database):
