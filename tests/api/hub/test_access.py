@@ -101,6 +101,14 @@ def test_every_change_of_something_unknown_is_a_404_whatever_the_body(asked, ope
             assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), (path, body)
 
 
+def test_an_id_of_nothing_is_a_404_that_does_not_repeat_it(asked, operator):
+    for method, path in operations(asked):
+        if "{" in path:
+            answer = asked.ask(method, real(path), headers={"Authorization": f"Bearer {operator.secret}"})
+            assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
+            assert NOWHERE not in answer.text, path
+
+
 def test_an_id_that_is_none_is_a_404(operator):
     for text in ("abc", "1", NOWHERE + "0", f"urn:uuid:{NOWHERE}", "%00", "..%2F", f"{{{NOWHERE}}}", "%2F", "%ff"):
         assert operator.get(f"/projects/{text}").status_code == 404, text
