@@ -45,5 +45,5 @@ def test_every_column_of_json_is_one_of_text():
     columns = [column for table in tables.metadata.tables.values() for column in table.columns]
     of_json = [column for column in columns if isinstance(column.type, JsonText)]
     assert len(of_json) >= 7
-    assert {type(column.type.impl_instance) for column in of_json} == {Text}
+    assert JsonText.impl is Text
     assert [str(column) for column in columns if column.type.__visit_name__ in ("JSON", "JSONB")] == []
