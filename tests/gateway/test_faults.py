@@ -76,6 +76,12 @@ def test_a_connection_that_the_server_closed_meanwhile_costs_nobody_an_answer(se
     assert [row["status"] for row in served.world.rows()] == ["completed"] * 5
 
 
+def test_calls_after_each_other_share_one_connection(served, upstream):
+    for _ in range(5):
+        assert served.post({"model": "stable", "input": "a"}).status_code == 200
+    assert (len(upstream.asked), upstream.connections) == (5, 1)
+
+
 @pytest.mark.parametrize("status", [500, 400])
 def test_what_will_not_pass_is_asked_once(served, upstream, status):
     upstream.then(lambda handler, body: handler.json({}, status=status))

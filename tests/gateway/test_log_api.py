@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+import logging
+from array import array
+
 import pytest
+from sqlalchemy import select
+from tests.gateway.upstreams import answer_to
+
+from steelyard.hub.db.tables import metadata
+from steelyard.hub.gateway.domain.answers import as_base64
 
 FIELDS = {
     "request_id", "service_client_id", "credential_id", "project_binding_id", "route_id", "deployment_id", "capability",
@@ -31,6 +39,24 @@ def test_the_log_is_read_newest_first_and_has_no_text(logged):
     assert all(set(item) == FIELDS for item in page["items"])
     assert page["items"][0]["error_code"] == "upstream_failed"
     assert "nobody may see" not in answer.text
+
+
+def test_neither_text_nor_vector_is_kept_or_logged(served, upstream, caplog):
+    text, vector = "a text that nobody may see", [0.123456789, -7.25, 3.5, 11.75]
+    data = [{"index": 0, "embedding": vector}]
+    upstream.then(
+        lambda handler, body: handler.json(answer_to(body, data=data)),
+        lambda handler, body: handler.json({"error": text}, status=500),
+    )
+    with caplog.at_level(logging.INFO):
+        statuses = [served.post({"model": "stable", "input": text}).status_code for _ in range(2)]
+    assert statuses == [200, 502]
+    with served.world.database.read() as connection:
+        everything = str([connection.execute(select(table)).all() for table in metadata.tables.values()])
+    told = everything + caplog.text
+    assert served.world.rows()[0]["request_id"] in told
+    for secret in (text, "nobody may see", "0.1234", "-7.25", as_base64(array("f", vector))):
+        assert secret not in told
 
 
 def test_pages_follow_each_other(logged):

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import Index, UniqueConstraint, select, text
+from sqlalchemy import DateTime, Index, UniqueConstraint, select, text
+from sqlalchemy.exc import StatementError
 from tests.postgres import Cluster
 from tests.store.rows import NOW, add_event, add_project, events
 
@@ -33,6 +34,7 @@ from steelyard.hub.db.errors import (
     StoreUnavailable,
     UniqueViolated,
 )
+from steelyard.hub.db.types import UtcTime
 
 if TYPE_CHECKING:
     from sqlalchemy import Insert
@@ -263,6 +265,30 @@ def test_times_come_back_in_utc_to_the_microsecond(database):
         stored = connection.scalar(select(tables.projects.c.created_at))
     assert stored == moment
     assert stored.tzinfo == UTC
+
+
+def test_a_time_without_a_zone_is_refused_and_nothing_is_written(database):
+    naive = datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001  # What must not get in.
+    row = {"id": uuid.uuid4(), "slug": "s", "name": "s", "created_at": naive}
+    with pytest.raises(StatementError) as caught, database.write() as connection:
+        connection.execute(tables.projects.insert().values(row))
+    assert str(caught.value.orig) == "A time without a zone cannot be stored"
+    with database.read() as connection:
+        assert connection.execute(select(tables.projects)).all() == []
+
+
+def test_every_column_of_a_time_refuses_what_has_no_zone():
+    columns = [column for table in tables.metadata.tables.values() for column in table.columns]
+    assert [str(column) for column in columns if isinstance(column.type, DateTime)] == []
+    assert len([column for column in columns if isinstance(column.type, UtcTime)]) > 10
+
+
+def test_postgresqls_own_clock_decides_whatever_the_processs_says(server_database):
+    wrong = Database(server_database.url, clock=lambda: NOW - timedelta(days=3650))
+    with wrong.read() as connection:
+        told = connection.scalar(text("SELECT clock_timestamp()"))
+        assert told <= wrong.now(connection) < told + timedelta(minutes=1)
+    wrong.close()
 
 
 def test_the_time_that_decides_moves_on_inside_a_transaction(server_database):

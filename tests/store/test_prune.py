@@ -6,11 +6,12 @@ import threading
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Column, ForeignKey, MetaData, Table, func, select
+from sqlalchemy import Column, ForeignKey, MetaData, Table, event, func, select
 from tests.store.rows import add_catalogue, add_event, add_requests
 
 from steelyard.hub.db import prune as pruning
 from steelyard.hub.db import tables
+from steelyard.hub.db.database import Database
 from steelyard.hub.db.types import RowId
 
 DAY = timedelta(days=1)
@@ -33,6 +34,13 @@ def run(database, *, days=30):
     deleted = pruning.prune(database, plan, on_rows=batches.append)
     assert sum(batches) == deleted
     return plan, deleted, batches
+
+
+def trail(database):
+    """Return what the audit trail tells of prunes, oldest first, with their counts."""
+    with database.read() as connection:
+        found = connection.execute(select(tables.audit_events).order_by(tables.audit_events.c.id)).all()
+    return [(told.action, told.after.get("deleted", told.after.get("planned"))) for told in found]
 
 
 @pytest.fixture
@@ -88,6 +96,30 @@ def test_a_row_that_becomes_evidence_after_the_count_stays(logged, kept):
     assert late in ids(logged)
 
 
+def test_a_row_that_becomes_evidence_just_before_it_goes_stays(postgresql_databases, monkeypatch):
+    """Only PostgreSQL has two writers at once: between a batch's choice and its deletion another may commit."""
+    with postgresql_databases.fresh() as url:
+        database, other = Database(url), Database(url)
+        with database.alter() as connection:
+            names = add_catalogue(connection)
+            add_requests(connection, names, [database.now(connection) - 31 * DAY] * 3)
+            evidence.metadata.create_all(connection, tables=[evidence])
+        monkeypatch.setattr(pruning, "EVIDENCE", [select(evidence.c.request_row_id)])
+        late = ids(database)[1]
+        plan = pruning.count(database, older_than=30 * DAY)
+
+        def add(_connection, _cursor, statement, *_rest):
+            if statement.startswith("DELETE"):
+                with other.write() as connection:
+                    connection.execute(evidence.insert().values(request_row_id=late))
+
+        event.listen(database._writer, "before_cursor_execute", add)
+        assert pruning.prune(database, plan, on_rows=lambda _count: None) == 2
+        assert ids(database) == [late]
+        database.close()
+        other.close()
+
+
 def test_others_write_while_rows_go(logged):
     is_over = threading.Event()
     written = []
@@ -117,16 +149,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(logged):
     with pytest.raises(KeyboardInterrupt):
         pruning.prune(logged, plan, on_rows=interrupt)
     assert pruning.count(logged, older_than=30 * DAY).deleted == 1500
+    assert trail(logged) == [("store.prune_begun", 2500)]
     run(logged)
     assert len(ids(logged)) == 10
+    assert trail(logged)[1:] == [("store.prune_begun", 1500), ("store.pruned", 1500)]
 
 
 def test_a_prune_is_in_the_audit_trail(logged):
     run(logged)
+    assert trail(logged) == [("store.prune_begun", 2500), ("store.pruned", 2500)]
     with logged.read() as connection:
-        [told] = connection.execute(select(tables.audit_events)).all()
         assert connection.scalar(select(func.count()).select_from(tables.projects)) == 1
-    assert (told.action, told.after["deleted"]) == ("store.pruned", 2500)
 
 
 def test_a_prune_of_nothing_is_not(database):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import uuid
 from typing import TYPE_CHECKING
@@ -98,6 +99,14 @@ def test_every_change_of_something_unknown_is_a_404_whatever_the_body(asked, ope
             headers = {"Authorization": f"Bearer {operator.secret}"}
             answer = asked.ask("POST", real(path), headers=headers, content=body)
             assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), (path, body)
+
+
+def test_an_id_of_nothing_is_a_404_that_does_not_repeat_it(asked, operator):
+    for method, path in operations(asked):
+        if "{" in path:
+            answer = asked.ask(method, real(path), headers={"Authorization": f"Bearer {operator.secret}"})
+            assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND"), path
+            assert NOWHERE not in answer.text, path
 
 
 def test_an_id_that_is_none_is_a_404(operator):
@@ -207,6 +216,21 @@ def test_a_right_public_id_with_other_bits_is_a_401(asked, viewer):
 
     head = viewer.secret[: -43 - 6] + "1" * 43
     assert bearer_status(asked, f"Bearer {head}{domain._crc_of(head)}".encode()) == 401
+
+
+def test_an_unknown_public_id_is_answered_after_a_comparison_as_a_known_one_is(asked, viewer, monkeypatch):
+    compared = []
+    real = hmac.compare_digest
+
+    def note(sent: str, kept: str) -> bool:
+        compared.append((len(sent), len(kept)))
+        return real(sent, kept)
+
+    monkeypatch.setattr(hmac, "compare_digest", note)
+    for secret, status in ((viewer.secret, 200), (new_secret("viewer").text, 401)):
+        compared.clear()
+        assert bearer_status(asked, f"Bearer {secret}".encode()) == status
+        assert compared == [(64, 64)]
 
 
 def test_a_secret_of_one_role_does_not_become_another_ones(asked, viewer):

@@ -185,6 +185,22 @@ def test_a_deployment_that_traffic_reaches_cannot_be_retired_or_moved(operator, 
     assert code(operator.post(f"{path}/stage", expected_version=3, stage="nonproduction")) == (409, "NOT_ELIGIBLE")
 
 
+def test_what_makes_a_deployment_stays_whatever_changes(operator, catalogue):
+    path = f"/deployments/{catalogue.candidate['id']}"
+    operator.post(f"{path}/stage", expected_version=1, stage="production")
+    operator.post(f"{path}/retire", expected_version=2)
+    changed = {"stage": "production", "is_active": False, "version": 3}
+    assert operator.get(path).json() == {**catalogue.candidate, **changed}
+    for path, thing in (
+        ("/artifacts", catalogue.artifact),
+        ("/runtimes", catalogue.runtime),
+        ("/embedding-identities", catalogue.identity),
+    ):
+        assert operator.get(f"{path}/{thing['id']}").json() == thing
+        for change in ("retire", "stage", "revoke", "activate"):
+            assert code(operator.post(f"{path}/{thing['id']}/{change}", expected_version=1)) == (404, "NOT_FOUND")
+
+
 def test_a_retired_deployment_gets_no_route_and_its_old_one_stays_closed(operator, catalogue):
     binding = {"project_binding_id": catalogue.binding["id"]}
     route = operator.make("/routes", **binding, slug="x", deployment_id=catalogue.candidate["id"])

@@ -190,3 +190,11 @@ def test_building_it_reads_no_environment_and_no_network(monkeypatch):
 
 if __name__ == "__main__":
     GOLDEN.write_text(golden_text(), encoding="utf-8")
+
+
+def test_nothing_is_replaced_or_deleted_and_few_things_change():
+    changes = {(method, path) for method, path, _operation in OPERATIONS if method not in ("GET", "HEAD")}
+    assert {method for method, _path in changes} == {"POST"}
+    assert {path.rpartition("}/")[2] for _method, path in changes if "}" in path} == {
+        "activate", "deactivate", "current-deployment", "retire", "stage", "revoke", "credentials", "revisions",
+    }  # fmt: skip

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.hub_api import Asked, deploy, fill
 
+from steelyard.hub.catalog import domain
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -70,6 +72,31 @@ def test_of_two_pointer_switches_one_wins_and_the_other_is_told_the_new_version(
         version = binding["version"]
     changes = operator.get("/audit-events", action="project_binding.set_current").json()["items"]
     assert len(changes) == version - 1
+
+
+def test_a_change_sees_a_thing_only_when_the_one_before_is_committed(two, operator, catalogue, monkeypatch):
+    other = two[1].holder(operator.secret)
+    second = deploy(operator, catalogue.artifact, catalogue.runtime, catalogue.identity, slug="d3", stage="production")
+    path = f"/project-bindings/{catalogue.binding['id']}/current-deployment"
+    seen: list[int] = []
+    has_second_come = threading.Event()
+    real = domain.check_version
+
+    def check(thing, *, expected_version):
+        seen.append(thing.version)
+        if len(seen) == 1:
+            has_second_come.wait(0.5)  # It cannot come: the first one's row is locked, or the whole database is.
+        else:
+            has_second_come.set()
+        real(thing, expected_version=expected_version)
+
+    monkeypatch.setattr(domain, "check_version", check)
+    answers = at_once(
+        partial(operator.post, path, deployment_id=catalogue.production["id"], expected_version=1),
+        partial(other.post, path, deployment_id=second["id"], expected_version=1),
+    )
+    assert sorted(answers) == [(200, None), (409, "VERSION_CONFLICT")]
+    assert seen == [1, 2]
 
 
 def test_no_binding_ever_points_at_what_is_retired_or_nonproduction(two, operator):

@@ -51,9 +51,11 @@ def prune(database: Database, plan: Pruned, *, on_rows: Callable[[int], object])
             if ids:
                 deleted = gateway_requests.delete().where(gateway_requests.c.id.in_(ids), *_is_no_evidence())
                 count = connection.execute(deleted).rowcount
+                if not last:  # With the first rows, so that an interrupted run is in the trail too.
+                    _audit(connection, "store.prune_begun", plan, at=database.now(connection), planned=plan.deleted)
                 total, last = total + count, ids[-1]
             elif total:
-                _audit(connection, plan, total=total, at=database.now(connection))
+                _audit(connection, "store.pruned", plan, at=database.now(connection), deleted=total)
         if not ids:
             return total
         on_rows(count)
@@ -74,15 +76,15 @@ def _is_no_evidence() -> list[ColumnElement[bool]]:
     return [gateway_requests.c.id.not_in(query) for query in EVIDENCE]
 
 
-def _audit(connection: Connection, plan: Pruned, *, total: int, at: datetime) -> None:
+def _audit(connection: Connection, action: str, plan: Pruned, *, at: datetime, **counts: int) -> None:
     connection.execute(
         audit_events.insert().values(
             at=at,
             actor_role="local",
             actor="local",
-            action="store.pruned",
+            action=action,
             subject_kind="Store",
             subject_id="gateway_requests",
-            after={"deleted": total, "before": plan.before.isoformat()},
+            after={**counts, "before": plan.before.isoformat()},
         )
     )

@@ -33,7 +33,7 @@ def get_suite(connection: Connection, suite_id: UUID, *, lock: bool = False) -> 
     query = select(suites).where(suites.c.id == suite_id)
     row = connection.execute(locked(query) if lock else query).first()
     if row is None:
-        raise UnknownThing(f"No Suite has the id {suite_id}")
+        raise UnknownThing("No suite has this id")
     return Suite(**row._mapping)
 
 
@@ -62,7 +62,7 @@ def get_revision(connection: Connection, revision_id: UUID) -> SuiteRevision:
     """Return one revision; raises UnknownThing."""
     row = connection.execute(select(suite_revisions).where(suite_revisions.c.id == revision_id)).first()
     if row is None:
-        raise UnknownThing(f"No SuiteRevision has the id {revision_id}")
+        raise UnknownThing("No suite revision has this id")
     return SuiteRevision(**row._mapping)
 
 
