@@ -109,7 +109,7 @@ def hub_errors() -> str:
     """Return the table of the hub's problems."""
     kinds: list[type[SteelyardError]] = [*kinds_below(HubError), *kinds_below(StoreError), Unforeseen]
     problems = [(_status(kind), kind.code.upper(), _first_line(kind.__doc__ or "")) for kind in kinds]
-    refused = [*RequestRefused.__subclasses__(), TooMany]
+    refused: list[type[RequestRefused]] = [*RequestRefused.__subclasses__(), TooMany]
     problems += [(kind.status, kind.code.upper(), _first_line(kind.__doc__ or "")) for kind in refused]
     rows = [(f"{status} {TITLE_OF[status]}", f"`{code}`", text) for status, code, text in sorted(problems) if status]
     return _table(("status", "code", "message, where none says more"), rows)
