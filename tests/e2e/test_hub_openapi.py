@@ -201,13 +201,13 @@ def test_a_walk_along_the_links_finds_no_failure_and_nothing_undeclared(hub):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_long_walk_goes_everywhere(hub):
-    seen = walk(hub, count=400, steps=60)
+    seen = walk(hub, count=200, steps=60)
     assert set(seen) >= REACHED, REACHED - set(seen)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_long_walk_on_postgresql_goes_everywhere(hub_on_postgresql):
-    seen = walk(hub_on_postgresql, count=250, steps=60)
+    seen = walk(hub_on_postgresql, count=120, steps=50)
     assert set(seen) >= REACHED, REACHED - set(seen)
     assert httpx2.get(f"{hub_on_postgresql.url}/health").status_code == 200

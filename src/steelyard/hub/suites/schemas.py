@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import WITHOUT_NUL, Body, Moment, Name, OpenObject, Sha256, Slug
+from steelyard.hub.rest.fields import Body, Moment, Name, NoNul, OpenObject, Sha256, Slug
 from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, repeats
 
@@ -73,10 +73,10 @@ def _case_id(case: object) -> UUID | None:
         return None
 
 
-ChunkId = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=WITHOUT_NUL)]
+ChunkId = Annotated[NoNul, StringConstraints(min_length=1, max_length=512)]
 Grade = Annotated[int, Field(ge=1, le=_LARGEST_GRADE, strict=True)]
 # It is sent as it is, so it is stored as it is, spaces at its ends included.
-Query = Annotated[str, StringConstraints(min_length=1, max_length=10_000, pattern=WITHOUT_NUL)]
+Query = Annotated[NoNul, StringConstraints(min_length=1, max_length=10_000)]
 
 
 class NewSuite(Body):
