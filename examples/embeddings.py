@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 40
 CATALOGUE = Path(__file__).with_name("hub.toml")
+CASES = CATALOGUE.with_name("faq.jsonl")
 # By the address that the catalogue file has for its server.
 MODELS = {"http://127.0.0.1:8472": "all-minilm-l6-v2-int8", "http://127.0.0.1:8473": "paraphrase-minilm-l3-v2"}
 CLIENT = "indexer"
 ROUTES = ("stable", "minilm-l3-trial")
 QUERY = "Where is my parcel?"
+# The labels of the suite `faq` are about these: delivery, refunds, kettles.
 DOCUMENTS = (
     "Track a delivery: every order page shows where the package is.",
     "Refunds reach your bank account within five working days.",
@@ -69,12 +72,13 @@ def _emptied(folder: Path) -> Path:
 
 
 def _catalogue(places: Mapping[str, str], folder: Path) -> Path:
-    """Write the sample catalogue with the addresses that the servers really have, and return its path."""
+    """Write the sample catalogue, with the servers' real addresses and the cases beside it, and return its path."""
     text = CATALOGUE.read_text(encoding="utf-8")
     for written, real in places.items():
         text = text.replace(written, real)
     path = folder / "hub.toml"
     path.write_text(text, encoding="utf-8")
+    shutil.copy(CASES, folder / CASES.name)
     return path
 
 

@@ -40,6 +40,7 @@ def test_it_shows_both_routes_their_log_and_three_decisions_and_ends_with_its_se
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaints) == (0, "")
     assert said.count("answered in") == 3
+    assert "+ suite revision search/faq: 4 cases, top_k=3, digest " in said
     assert len(re.findall(r"^ +\w+ +\d+\.\d%", said, re.MULTILINE)) == 3 + 2 + 5 * 2
     assert re.findall(r"Through the route `(\S+)`", said) == ["stable", "minilm-l3-trial"]
     similarities = [float(number) for number in re.findall(r"^ +(-?\d\.\d{3}) ", said, re.MULTILINE)]

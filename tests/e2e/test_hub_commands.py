@@ -184,6 +184,62 @@ def test_a_file_is_shown_first_and_done_once(hub, slug, path):
     assert (again.stdout, again.stderr) == ("= 8 unchanged\n", "Nothing to do.\n")
 
 
+def with_cases(path: Path, slug: str, *lines: object, settings: str = "{ top_k = 10, min_score = 0.25 }") -> None:
+    """Let the declarative file name a file of cases beside it."""
+    cases = f'[projects.{slug}.suites.faq.revision]\ncases = "faq.jsonl"\nretrieval_settings = {settings}\n'
+    path.write_text(path.read_text("utf-8") + cases, "utf-8")
+    write_cases(path.with_name("faq.jsonl"), *lines)
+
+
+def test_a_file_names_a_suites_cases(hub, slug, path):
+    with_cases(path, slug, case(0), "", case(1, query="  Spaces stay. "))
+    plan = hub.run("apply", "-f", str(path), "--dry-run").stdout
+    (line,) = [line for line in plan.splitlines() if "suite revision" in line]
+    assert line.startswith(f"+ suite revision {slug}/faq: 2 cases, top_k=10, min_score=0.25, digest ")
+    hub.run("apply", "-f", str(path), "--yes")
+    (made,) = shown(hub, "suites", "revisions", "faq", "--project", slug)["items"]
+    assert line.endswith(f" {made['digest'][:12]}…")
+    assert hub.run("apply", "-f", str(path)).stdout == "= 9 unchanged\n"
+    settings = path.with_name("settings.json")
+    settings.write_text(json.dumps(made["retrieval_settings"]), "utf-8")
+    imported = ("suites", "import", "faq", str(path.with_name("faq.jsonl")), "--project", slug)
+    assert hub.run(*imported, "--settings", str(settings)).stderr == "This is revision 1 already.\n"
+    hub.run(*imported, "--top-k", "3")
+    again = hub.run("apply", "-f", str(path))
+    assert again.stdout.splitlines() == [
+        f"= suite revision {slug}/faq: it is revision 1 already, and the newest is 2",
+        "= 9 unchanged",
+    ]
+
+
+def test_every_fault_of_a_file_and_of_its_cases_is_told_at_once(hub, slug, path):
+    other = case(4, label_provenance={"corpus_revision": "cd" * 32})
+    with_cases(path, slug, case(0), "{", "", case(1, query=""), other, "[]", settings="{}")
+    path.write_text(path.read_text("utf-8").replace('"steelyard"', '"scales"'), "utf-8")
+    told = hub.run("apply", "-f", str(path), "--yes", code=2).output
+    assert [line.strip().partition(": ")[0] for line in told.splitlines()[1:]] == [
+        "faq.jsonl line 2", "faq.jsonl line 4", "faq.jsonl line 5", "faq.jsonl line 6",
+        f"projects.{slug}.runtimes.r.kind", f"projects.{slug}.suites.faq.revision.retrieval_settings.top_k",
+    ]  # fmt: skip
+    assert "line 5: label_provenance.corpus_revision: is not that of the cases before it" in told
+    assert shown(hub, "projects", "list", "--slug", slug)["items"] == []
+
+
+def test_cases_that_are_not_there_are_told_with_the_place(hub, slug, path):
+    with_cases(path, slug, case(0))
+    path.with_name("faq.jsonl").unlink()
+    told = hub.run("apply", "-f", str(path), code=2).output
+    assert f"projects.{slug}.suites.faq.revision.cases: " in told
+    assert "faq.jsonl cannot be read: No such file" in told
+
+
+def test_a_file_larger_than_the_hub_takes_is_told_before_it_is_sent(hub, slug, path):
+    labels = {f"chunk-{number}-{'x' * 490}": 1 for number in range(200)}
+    with_cases(path, slug, *(case(number, labels=labels) for number in range(90)))
+    told = hub.run("apply", "-f", str(path), "--dry-run", code=2).output
+    assert "and the hub takes 8388608: apply it in parts" in told
+
+
 @pytest.mark.parametrize(("answer", "code", "last"), [("y", 0, "Done."), ("n", 1, "Nothing was done")])
 def test_on_a_terminal_it_asks(hub, slug, path, answer, code, last):
     terminal, other_end = pty.openpty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -70,8 +71,7 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
     gateway = Gateway(settings, database, admission=admission, environ=environ)
-    api = _api(database)
-    document = _document(api)
+    api, document = _api(database), build_document()
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
     api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
     api.router.routes.extend(about)
@@ -106,14 +106,13 @@ def _api(database: Database) -> FastAPI:
     return api
 
 
+@functools.cache
 def build_document() -> dict[str, Any]:
-    """Return the OpenAPI document of a hub that serves from any database."""
-    return _document(_api(Database("sqlite:///never-opened")))
+    """Return the OpenAPI document, which is every hub's and takes longer to make than all else.
 
-
-def _document(api: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document; what FastAPI does not know of the endpoints is added."""
-    document = api.openapi()
+    What FastAPI does not know of the endpoints is added.
+    """
+    document = _api(Database("sqlite:///never-opened")).openapi()
     document["paths"].update(about_operations())
     return merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document())
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.hub_api import case, revision
 
 CAPABILITY = "rag.embedding@1"
 IDENTITY = {
@@ -183,6 +184,72 @@ def test_what_has_ended_is_refused(apply, operator):
     assert "revoked, for good" in reasons(apply(document(), dry_run=True))["search/indexer"]
 
 
+def faq(**fields: Any) -> dict[str, Any]:
+    return document(suites={"faq": {"name": "FAQ", "revision": revision(**fields)}})
+
+
+def revisions(caller) -> list[Any]:
+    (suite,) = caller.get("/suites", slug="faq").json()["items"]
+    items: list[Any] = caller.get(f"/suites/{suite['id']}/revisions").json()["items"]
+    return items
+
+
+def test_a_suites_cases_come_with_it_and_are_the_revision_that_an_import_makes(apply, operator):
+    shown = apply(faq(), dry_run=True)
+    step = shown.json()["steps"][-1]
+    assert (step["action"], step["kind"], step["place"]) == ("create", "suite_revision", "search/faq")
+    done = apply(faq(), plan_digest=shown.json()["plan_digest"])
+    assert actions(done) == ["create"] * 11
+    (made,) = revisions(operator)
+    changes = {change["name"]: change["after"] for change in step["changes"]}
+    assert changes == {name: made[name] for name in ("digest", "case_count", "retrieval_settings")}
+    assert operator.post(f"/suites/{made['suite_id']}/revisions", **revision()).json() == made
+    assert operator.get(f"/suite-revisions/{made['id']}/cases").json()["items"] == revision()["cases"]
+    (event,) = operator.get("/audit-events", action="suite_revision.import").json()["items"]
+    assert event["subject_id"] == made["id"]
+
+
+def test_the_same_cases_again_change_nothing_and_others_are_the_next_revision(apply, operator):
+    apply(faq())
+    before = everything(operator)
+    assert set(actions(apply(faq()))) == {"unchanged"}
+    assert everything(operator) == before
+    assert sorted(set(actions(apply(faq(retrieval_settings={"top_k": 5}))))) == ["create", "unchanged"]
+    assert [item["number"] for item in revisions(operator)] == [2, 1]
+
+
+def test_the_cases_of_an_older_revision_are_unchanged_and_the_plan_says_so(apply, operator):
+    apply(faq())
+    assert apply(faq()).json()["steps"][-1]["reason"] is None
+    apply(faq(cases=[case(7)]))
+    again = apply(faq())
+    assert set(actions(again)) == {"unchanged"}
+    assert again.json()["steps"][-1]["reason"] == "it is revision 1 already, and the newest is 2"
+    assert [item["number"] for item in revisions(operator)] == [2, 1]
+
+
+def test_a_suite_without_cases_in_the_document_keeps_its_revisions(apply, operator):
+    apply(faq())
+    assert set(actions(apply(document()))) == {"unchanged"}
+    assert len(revisions(operator)) == 1
+
+
+def test_a_refused_step_keeps_cases_out_too(apply, operator):
+    wanted = faq()
+    wanted["projects"]["search"]["bindings"][CAPABILITY]["routes"]["trial"]["deployment"] = "old"
+    before = everything(operator)
+    assert apply(wanted).json()["code"] == "PLAN_REFUSED"
+    assert everything(operator) == before
+
+
+def test_the_faults_of_cases_are_told_with_their_places(apply):
+    wanted = faq(cases=[case(0), case(1, query=""), case(0)], retrieval_settings={})
+    answer = apply(wanted)
+    assert answer.status_code == 422
+    assert [item["where"].removeprefix("body.document.projects.*.suites.*.revision.") for item in
+            answer.json()["errors"]] == ["retrieval_settings.top_k", "cases.1.query", "cases.2.case_id"]  # fmt: skip
+
+
 def test_an_unknown_name_and_a_wrong_type_are_told_with_their_place(apply):
     wanted = document(surprise=1, suites={"Big": {"name": "x"}})
     wanted["projects"]["search"]["runtimes"]["r"]["timeout_s"] = "soon"
@@ -219,12 +286,23 @@ def test_of_many_at_once_one_makes_everything(apply, operator):
 def test_a_document_has_at_most_a_thousand_things(apply):
     suites = {f"s{number}": {"name": "S"} for number in range(991)}
     assert actions(apply(document(suites=suites), dry_run=True)) == ["create"] * 1000
-    answer = apply(document(suites=suites | {"one-more": {"name": "S"}}))
+    for more in ({"one-more": {"name": "S"}}, {"s0": {"name": "S", "revision": revision()}}):
+        answer = apply(document(suites=suites | more))
+        assert answer.status_code == 422
+        assert "has more than 1000 things" in answer.json()["errors"][0]["rule"]
+
+
+def test_a_document_has_at_most_five_thousand_cases(apply):
+    suites = {f"s{number}": {"name": "S", "revision": revision(100)} for number in range(50)}
+    more = {"more": {"name": "S", "revision": revision(1)}}
+    answer = apply(document(suites=suites | more), dry_run=True)
     assert answer.status_code == 422
-    assert "has more than 1000 things" in answer.json()["errors"][0]["rule"]
+    assert "has more than 5000 cases" in answer.json()["errors"][0]["rule"]
+    assert set(actions(apply(document(suites=suites), dry_run=True))) == {"create"}
 
 
 SLUGS = st.sampled_from(["a", "b.c", "d-1"])
+REVISIONS = st.sampled_from([{}, {"revision": revision(1)}, {"revision": revision(2)}])
 STAGES = st.sampled_from(["production", "nonproduction"])
 
 
@@ -235,7 +313,7 @@ def projects(draw) -> dict[str, Any]:
     part["artifacts"] = {s: {"source": "s", "revision": "r", "files": {"m": "00" * 32}} for s in draw(st.sets(SLUGS))}
     part["runtimes"] = {s: {"kind": "ollama", "base_url": f"http://{s}.test"} for s in draw(st.sets(SLUGS))}
     part["identities"] = dict.fromkeys(draw(st.sets(SLUGS)), IDENTITY)
-    part["suites"] = {s: {"name": s} for s in draw(st.sets(SLUGS))}
+    part["suites"] = {s: {"name": s, **draw(REVISIONS)} for s in draw(st.sets(SLUGS))}
     named = {name: list(part[name]) or ["none"] for name in ("artifacts", "runtimes", "identities")}
     part["deployments"] = {
         slug: {

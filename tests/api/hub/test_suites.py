@@ -107,7 +107,7 @@ def test_spelling_does_not_make_another_revision(imports):
         {"cases": [case(1), case(0)]},
         {"cases": [case(0), case(1, query="Question 1? ")]},
         {"cases": [case(0), case(1, critical=True)]},
-        {"cases": [case(0), case(1, label_provenance={"corpus_revision": "cd" * 32})]},
+        {"cases": [case(number, label_provenance={"corpus_revision": "cd" * 32}) for number in (0, 1)]},
     ],
 )
 def test_other_content_is_the_next_revision(imports, viewer, suite, other):
@@ -206,6 +206,22 @@ def test_words_that_are_no_json_are_refused(operator, suite, word):
 def test_a_case_that_breaks_a_rule_is_refused_with_its_place(imports, fields):
     told = faults(imports(**revision(0) | {"cases": [case(0), case(1, **fields)]}))
     assert all(where.startswith("body.cases.1") for where in told), told
+
+
+def test_all_cases_are_about_one_corpus(imports, viewer, suite):
+    corpora = ("no digest", CORPUS, "cd" * 32, CORPUS, "ef" * 32)
+    cases = [case(number, label_provenance={"corpus_revision": name}) for number, name in enumerate(corpora)]
+    told = faults(imports(**revision() | {"cases": [*cases, "no case", case(7, label_provenance=[])]}))
+    assert [place for place, rule in told.items() if rule.endswith("are about one corpus")] == [
+        "body.cases.2.label_provenance.corpus_revision",
+        "body.cases.4.label_provenance.corpus_revision",
+    ]
+    assert set(told) >= {
+        "body.cases.0.label_provenance.corpus_revision",
+        "body.cases.5",
+        "body.cases.6.label_provenance",
+    }
+    assert viewer.get(f"/suites/{suite['id']}/revisions").json()["items"] == []
 
 
 @pytest.mark.parametrize("count", [0, 101])

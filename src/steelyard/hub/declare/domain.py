@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from uuid import UUID
 
-Kind = Literal["project", "artifact", "runtime", "identity", "deployment", "binding", "route", "client", "suite"]
+Kind = Literal[
+    "project", "artifact", "runtime", "identity", "deployment", "binding", "route", "client", "suite", "suite_revision"
+]
 Action = Literal["create", "change", "unchanged", "refused"]
 KINDS: tuple[Kind, ...] = (
     "project", "artifact", "runtime", "identity", "deployment", "binding", "route", "client", "suite",
+    "suite_revision",
 )  # fmt: skip
 _STABLE = "stable"
 _CHANGEABLE: Mapping[Kind, frozenset[str]] = {
@@ -36,7 +39,10 @@ REFERENCES: Mapping[Kind, Mapping[str, Kind]] = {
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """A thing by its names: a project's slug, then its own; a route stands under its binding's capability."""
+    """A thing by its names: a project's slug, then its own; a route stands under its binding's capability.
+
+    A suite revision has its suite's names: a document gives a suite one at most.
+    """
 
     kind: Kind
     path: tuple[str, ...]
@@ -61,12 +67,17 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """A thing of the hub; *fields* names other things by their slugs, *ended_by* says how it ended for good."""
+    """A thing of the hub; *fields* names other things by their slugs, *ended_by* says how it ended for good.
+
+    A suite revision is found only where it has the content that the document wants. *remark* is what a reader of an
+    unchanged step should know.
+    """
 
     id: UUID
     fields: Mapping[str, Any]
     version: int = 0
     ended_by: str | None = None
+    remark: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +91,10 @@ class FieldChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What is done about one thing; *place* is its project and its names, *reason* says why it is refused."""
+    """What is done about one thing; *place* is its project and its names.
+
+    *reason* says why it is refused, or what to know of a thing that is unchanged.
+    """
 
     action: Action
     kind: Kind
@@ -147,8 +161,10 @@ def _step(key: Key, wanted: Mapping[Key, Wanted], present: Mapping[Key, Found]) 
         if found is None or before.get(name) != value
     ]
     reason = _missing(key, given, known={*wanted, *present}) or _obstacle(key, found, changes)
+    if found and not changes and not reason:
+        return Step(action="unchanged", kind=key.kind, place=key.place, changes=[], reason=found.remark)
     return Step(
-        action="refused" if reason else "create" if found is None else "change" if changes else "unchanged",
+        action="refused" if reason else "create" if found is None else "change",
         kind=key.kind,
         place=key.place,
         changes=changes,

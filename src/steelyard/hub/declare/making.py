@@ -35,6 +35,7 @@ class Maker:
             "route": (catalog.create_route, self._route),
             "client": (catalog.create_client, self._client),
             "suite": (suites.create, self._owned),
+            "suite_revision": (lambda fields: suites.import_revision(**fields)[0], self._revision),
         }
 
     def create(self, key: Key) -> None:
@@ -97,6 +98,9 @@ class Maker:
             "name": fields["name"],
             "capabilities": [fields["binding"]],
         }
+
+    def _revision(self, key: Key, fields: Fields) -> Fields:
+        return {"suite_id": self._ids[Key("suite", key.path)], **fields}
 
     def _named(self, key: Key, field: str) -> UUID:
         """Return the id of what a field names by its slug; the plan has made sure that it is there."""

@@ -13,11 +13,13 @@ from steelyard.hub.catalog.domain import Capability, Stage
 from steelyard.hub.catalog.schemas import ArtifactFields, EmbeddingIdentityFields, RuntimeFields
 from steelyard.hub.declare.domain import Step
 from steelyard.hub.rest.fields import Body, Name, Sha256, Slug
+from steelyard.hub.suites.schemas import NewSuiteRevision
 
 if TYPE_CHECKING:
     from collections.abc import Sized
 
 _MOST_THINGS = 1000  # One transaction writes them all, and other writers wait for it.
+_MOST_CASES = 5000  # For the same reason: each takes a third of a millisecond.
 _Few: Any = Field(default_factory=dict, max_length=_MOST_THINGS)
 
 
@@ -56,9 +58,10 @@ class BindingPart(Body):
 
 
 class SuitePart(Body):
-    """A set of reviewed questions, which are imported apart."""
+    """A set of reviewed questions, with what it asks from now on."""
 
     name: Name
+    revision: NewSuiteRevision | None = None
 
 
 class ProjectPart(Body):
@@ -75,9 +78,15 @@ class ProjectPart(Body):
     @property
     def size(self) -> int:
         """How many things belong to the project."""
+        revisions = sum(part.revision is not None for part in self.suites.values())
         own: list[Sized] = [self.artifacts, self.runtimes, self.identities, self.deployments, self.bindings]
         under = sum(len(part.routes) + len(part.clients) for part in self.bindings.values())
-        return sum(len(section) for section in own) + under + len(self.suites)
+        return sum(len(section) for section in own) + under + len(self.suites) + revisions
+
+    @property
+    def case_count(self) -> int:
+        """How many cases the project's suites have."""
+        return sum(len(part.revision.cases) for part in self.suites.values() if part.revision)
 
 
 class Document(Body):
@@ -89,6 +98,8 @@ class Document(Body):
     def _is_bounded(self) -> Document:
         if sum(1 + part.size for part in self.projects.values()) > _MOST_THINGS:
             raise ValueError(f"has more than {_MOST_THINGS} things: apply it in parts")
+        if sum(part.case_count for part in self.projects.values()) > _MOST_CASES:
+            raise ValueError(f"has more than {_MOST_CASES} cases: apply it in parts")
         return self
 
 

@@ -68,7 +68,7 @@ class _Declaration:
 
     def __init__(self, connection: Connection, document: Document, *, actor: Actor, now: datetime) -> None:
         wanted = wanted_of(document)
-        self._present = present_of(connection, document.projects)
+        self._present = present_of(connection, wanted)
         self._maker = Maker(
             Catalog(connection, actor, now),
             Suites(connection, actor, now),

@@ -1,39 +1,42 @@
-"""What the hub has of the projects that a document names, as the plan reads it."""
+"""What the hub has of the projects that a document names, as the plan reads it; of revisions only those it wants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from steelyard.hub.catalog import domain, store
-from steelyard.hub.declare.domain import Found, Key, Kind
+from steelyard.hub.declare.domain import Found, Key, Kind, Wanted
 from steelyard.hub.suites import store as suites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from uuid import UUID
 
     from sqlalchemy import Connection
+
+    from steelyard.hub.suites.domain import Suite
 
 _OWNED: Mapping[Kind, type[Any]] = {
     "artifact": domain.Artifact, "runtime": domain.Runtime, "identity": domain.EmbeddingIdentity,
 }  # fmt: skip
 
 
-def present_of(connection: Connection, projects: Iterable[str]) -> dict[Key, Found]:
-    """Return everything of the projects with these slugs that there are."""
+def present_of(connection: Connection, wanted: Mapping[Key, Wanted]) -> dict[Key, Found]:
+    """Return everything of the wanted projects that there are."""
     present: dict[Key, Found] = {}
-    for slug in projects:
+    for slug in [key.path[0] for key in wanted if key.kind == "project"]:
         for project in store.find(connection, domain.Project, slug=slug):
             present[Key("project", (slug,))] = Found(project.id, {"name": project.name})
-            present.update(_Reading(connection, slug, project.id).all())
+            present.update(_Reading(connection, slug, project.id, wanted=wanted).all())
     return present
 
 
 class _Reading:
     """One project's things; each is named by its slug where another refers to it."""
 
-    def __init__(self, connection: Connection, slug: str, project_id: UUID) -> None:
+    def __init__(self, connection: Connection, slug: str, project_id: UUID, *, wanted: Mapping[Key, Wanted]) -> None:
         self._connection = connection
+        self._wanted = wanted
         self._slug = slug
         self._where = {"project_id": project_id}
         self._names: dict[UUID | None, str | None] = {None: None}
@@ -45,8 +48,7 @@ class _Reading:
         yield from self._deployments()
         yield from self._bindings()
         yield from self._clients()
-        for suite in suites.find_suites(self._connection, **self._where):
-            yield self._entry("suite", suite.slug, suite.id, vars(suite))
+        yield from self._suites()
 
     def _deployments(self) -> Iterator[tuple[Key, Found]]:
         for thing in store.find(self._connection, domain.Deployment, **self._where):
@@ -76,6 +78,21 @@ class _Reading:
             fields = {"name": thing.name, "binding": self._names[thing.project_binding_id]}
             ended_by = None if thing.is_active else "revoked"
             yield self._entry("client", thing.slug, thing.id, fields, version=thing.version, ended_by=ended_by)
+
+    def _suites(self) -> Iterator[tuple[Key, Found]]:
+        for suite in suites.find_suites(self._connection, **self._where):
+            yield self._entry("suite", suite.slug, suite.id, vars(suite))
+            wanted = self._wanted.get(Key("suite_revision", (self._slug, suite.slug)))
+            if wanted:
+                yield from self._revision(suite, digest=wanted.given["digest"])
+
+    def _revision(self, suite: Suite, *, digest: str) -> Iterator[tuple[Key, Found]]:
+        revision = suites.revision_with(self._connection, suite.id, digest=digest)
+        if revision:
+            newest = suites.last_number(self._connection, suite.id)
+            is_newest = revision.number == newest
+            remark = None if is_newest else f"it is revision {revision.number} already, and the newest is {newest}"
+            yield self._entry("suite_revision", suite.slug, revision.id, vars(revision), remark=remark)
 
     def _entry(
         self, kind: Kind, name: str, thing_id: UUID, fields: Mapping[str, Any], **more: Any

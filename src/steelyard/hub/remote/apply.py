@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from steelyard.hall.texts import shorten
+from steelyard.hub.remote.declared import read_cases_of, told_faults
 from steelyard.hub.remote.errors import BadFile, ToldRefusal, WrongUse
-from steelyard.hub.remote.faults import as_lines, checked, dotted
+from steelyard.hub.remote.faults import as_lines, checked
 from steelyard.hub.remote.session import asking, refusals, url_option
 
 if TYPE_CHECKING:
     from steelyard.client import Thing
+    from steelyard.hub.remote.declared import CasesFile
 
 _SCHEMA = "steelyard.hub.declare.schemas:Document"
 _WIDEST = 100
+_DIGEST = 12
+_AROUND_BYTES = 1024  # More than a request has around its document.
 _SIGNS = {"create": "+", "change": "~", "refused": "!"}
 
 
@@ -69,33 +74,61 @@ def read_document(path: Path) -> dict[str, Any]:
         raise BadFile(f"{path} is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise BadFile(f"{path} is no TOML: {error}") from error
-    return _checked(parsed, path=path)
+    return _checked(parsed, read_cases_of(parsed, folder=path.parent), path=path)
 
 
-def _checked(parsed: dict[str, Any], *, path: Path) -> dict[str, Any]:
-    document, faults = checked(_SCHEMA, parsed)
-    if document is None:
-        raise BadFile(f"{path} is no document for the hub:{as_lines([f'{dotted(at)}: {rule}' for at, rule in faults])}")
+def _checked(parsed: dict[str, Any], files: list[CasesFile], *, path: Path) -> dict[str, Any]:
+    document, broken = checked(_SCHEMA, parsed)
+    faults = told_faults(broken, files)
+    if document is None or faults:
+        raise BadFile(f"{path} is no document for the hub:{as_lines(faults)}")
     dumped: dict[str, Any] = document.model_dump(mode="json", exclude_unset=True)
+    _check_size(dumped, path=path)
     return dumped
+
+
+def _check_size(document: dict[str, Any], *, path: Path) -> None:
+    """Raise BadFile where the request would be larger than a hub takes."""
+    from steelyard.hub.rest.bodies import MOST_BODY_BYTES  # noqa: PLC0415  # It needs the extra `hub`.
+
+    size_bytes = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()) + _AROUND_BYTES
+    if size_bytes > MOST_BODY_BYTES:
+        raise BadFile(
+            f"{path} with its cases makes a request of {size_bytes} bytes, and the hub takes {MOST_BODY_BYTES}: apply "
+            "it in parts"
+        )
 
 
 def _print_plan(plan: Thing) -> None:
     for step in plan["steps"]:
         if step["action"] in _SIGNS:
-            click.echo(f"{_SIGNS[step['action']]} {step['kind']} {step['place']}{_details(step)}")
+            click.echo(f"{_SIGNS[step['action']]} {_kind(step)} {step['place']}{_details(step)}")
+        elif step["reason"]:
+            click.echo(f"= {_kind(step)} {step['place']}: {step['reason']}")
     unchanged = sum(step["action"] == "unchanged" for step in plan["steps"])
     click.echo(f"= {unchanged} unchanged")
+
+
+def _kind(step: Thing) -> str:
+    return str(step["kind"]).replace("_", " ")
 
 
 def _details(step: Thing) -> str:
     if step["reason"]:
         return f": {step['reason']}"
+    if step["kind"] == "suite_revision":
+        return f": {_revision({change['name']: change['after'] for change in step['changes']})}"
     if step["action"] == "create":
         values = [f"{change['name']}={_value(change['after'])}" for change in step["changes"]]
         return f": {' '.join(values)}" if values else ""
     moves = [f"{change['name']} {_value(change['before'])} → {_value(change['after'])}" for change in step["changes"]]
     return f": {', '.join(moves)}"
+
+
+def _revision(fields: dict[str, Any]) -> str:
+    count = fields["case_count"]
+    settings = [f"{shorten(name)}={_value(value)}" for name, value in fields["retrieval_settings"].items()]
+    return ", ".join([f"{count} case{'s'[: count != 1]}", *settings, f"digest {fields['digest'][:_DIGEST]}…"])
 
 
 def _value(value: object) -> str:

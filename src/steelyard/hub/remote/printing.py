@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
     from steelyard.client import Page, Thing
 
 _WIDEST = 64
+_TABLE_WIDTH = 100
+_NARROWEST = 12
+_GAP = "  "
+# What people copy out of a table, or look up; it is never cut to make a table narrower.
+_WHOLE = frozenset({
+    "id", "request_id", "case_id", "subject_id", "public_id", "slug", "capability", "error_code", "at", "started_at",
+    "created_at", "revoked_at",
+})  # fmt: skip
+# Headings of counts and such, which are wider than what stands below them.
+_HEADINGS = {"input_count": "inputs", "case_count": "cases", "latency_ms": "ms", "error_code": "error"}
+_FRACTION = re.compile(r"\.[0-9]+(?=Z$|[+-][0-9:]+$)")
 
 
 def print_json(value: object) -> None:
@@ -24,12 +36,15 @@ def print_json(value: object) -> None:
 
 
 def print_page(page: Page, *, columns: Sequence[str], as_json: bool) -> None:
-    """Write a page; where there is more, say on stderr how to get it."""
+    """Write a page; where there is more, say on stderr how to get it.
+
+    A table is read: its times are to the second and its milliseconds to a tenth. JSON is exact.
+    """
     if as_json:
         print_json(asdict(page))
     else:
-        rows = [[_cell(item.get(column)) for column in columns] for item in page.items]
-        click.echo(_table([list(columns), *rows]))
+        rows = [[_cell(column, item.get(column)) for column in columns] for item in page.items]
+        click.echo(_table(columns, rows))
     if page.has_more:
         click.echo(f"There are more: add --offset {page.offset + page.limit}", err=True)
 
@@ -54,14 +69,36 @@ def print_issued(issued: Thing, *, as_json: bool) -> None:
     click.echo(issued["secret"])
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    headings = [_HEADINGS.get(column, column) for column in columns]
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    _narrow(widths, least=[_least(*column) for column in zip(columns, headings, widths, strict=True)])
+    lines = (
+        _GAP.join(shorten(cell, limit=width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [headings, *rows]
+    )
     return "\n".join(lines)
 
 
-def _cell(value: Any) -> str:
-    return shorten(_text(value), limit=_WIDEST)
+def _least(column: str, heading: str, width: int) -> int:
+    """Return how narrow a column of this width may become."""
+    return width if column in _WHOLE else min(width, max(_NARROWEST, len(heading)))
+
+
+def _narrow(widths: list[int], *, least: list[int]) -> None:
+    """Make the widest columns narrower until the table fits, as far as it can."""
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > _TABLE_WIDTH:
+        room = [width - floor for width, floor in zip(widths, least, strict=True)]
+        if not any(room):
+            return
+        widths[max((width, place) for place, width in enumerate(widths) if room[place])[1]] -= 1
+
+
+def _cell(column: str, value: Any) -> str:
+    if column.endswith("_ms") and isinstance(value, int | float):
+        return f"{value:.1f}"
+    text = shorten(_text(value), limit=_WIDEST)
+    return _FRACTION.sub("", text) if column == "at" or column.endswith("_at") else text
 
 
 def _text(value: Any) -> str:

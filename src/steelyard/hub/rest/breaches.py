@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from steelyard.hub.rest.fields import RULE_OF_PATTERN
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -63,4 +65,6 @@ def _place(location: Sequence[object], names: Collection[str]) -> str:
 def _rule(kind: str, context: Mapping[str, Any]) -> str:
     if kind == _OWN_RULE:
         return str(context["error"])
+    if context.get("pattern") in RULE_OF_PATTERN:
+        return RULE_OF_PATTERN[context["pattern"]]
     return _SENTENCES.get(kind, "is not valid").format_map(context)

@@ -21,23 +21,20 @@ from steelyard.hall.canonical import canonical_json, require_plain_json
 
 _LARGEST_INTEGER = 2**31 - 1
 _MOST_JSON_CHARACTERS = 10_000
-_WITHOUT_NUL = r"^[^\u0000]*$"
+WITHOUT_NUL = r"^[^\u0000]*$"  # PostgreSQL cannot store one.
+_SLUG = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
 # No control characters, and nothing that is invisible or turns the direction of a line: names stand in lists and pages,
 # where they must not look like something else.
-_PRINTED = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$"
+_NAME = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$"
+_SHA256 = r"^[0-9a-f]{64}$"
+# What a text that does not match is told, since a pattern is for machines.
+RULE_OF_PATTERN = {
+    WITHOUT_NUL: "holds a NUL character, which cannot be stored",
+    _SLUG: "must be 1 to 64 of a-z, 0-9, dot and hyphen, and neither begin nor end with a dot or hyphen",
+    _NAME: "holds a control character or an invisible one",
+    _SHA256: "must be a SHA-256 as 64 lowercase hexadecimal digits",
+}
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
-
-
-def _printed(text: str) -> str:
-    if not re.fullmatch(_PRINTED, text):
-        raise ValueError("holds a control character, or one that cannot be seen")
-    return text
-
-
-def _without_nul(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("holds a NUL character, which PostgreSQL cannot store")
-    return text
 
 
 def _rfc_3339(value: object) -> object:
@@ -56,21 +53,24 @@ def _in_utc(moment: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc)]
 Slug = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"),
+    StringConstraints(pattern=_SLUG),
     Field(description="1 to 64 of a-z, 0-9, dot and hyphen; neither first nor last is a dot or hyphen."),
 ]
-# The rules of `Printed` and `NoNul` are in the schemas as patterns, and told in words.
-Printed = Annotated[str, AfterValidator(_printed), Field(json_schema_extra={"pattern": _PRINTED})]
-NoNul = Annotated[str, AfterValidator(_without_nul), Field(json_schema_extra={"pattern": _WITHOUT_NUL})]
 Name = Annotated[
-    Printed,
-    StringConstraints(min_length=1, max_length=200),
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=200,
+        pattern=_NAME,
+    ),
     Field(description="Without control characters and invisible ones."),
 ]
 Text = Annotated[
-    NoNul, StringConstraints(max_length=10_000), Field(description="Without NUL, which PostgreSQL cannot store.")
+    str,
+    StringConstraints(max_length=10_000, pattern=WITHOUT_NUL),
+    Field(description="Without NUL, which PostgreSQL cannot store."),
 ]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$"), Field(description="Lowercase SHA-256.")]
+Sha256 = Annotated[str, StringConstraints(pattern=_SHA256), Field(description="Lowercase SHA-256.")]
 Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
 
 

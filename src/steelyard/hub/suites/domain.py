@@ -93,6 +93,12 @@ def _text_of(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def other_corpora(corpora: list[str | None]) -> list[int]:
+    """Return the places in *corpora* that name another corpus than the first named one; None names none."""
+    named = [corpus for corpus in corpora if corpus is not None]
+    return [place for place, corpus in enumerate(corpora) if corpus not in (None, *named[:1])]
+
+
 def repeats(ids: list[UUID | None]) -> list[tuple[int, int]]:
     """Return each place in *ids* whose id stood before, with its first place; None is no id."""
     first: dict[UUID, int] = {}

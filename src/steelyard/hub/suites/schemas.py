@@ -6,25 +6,31 @@ Every fault of an import is told at once, by the place of its case: an import of
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import Body, Moment, Name, NoNul, OpenObject, Sha256, Slug
+from steelyard.hub.rest.fields import WITHOUT_NUL, Body, Moment, Name, OpenObject, Sha256, Slug
 from steelyard.hub.rest.paging import PageQuery
-from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, repeats
+from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, other_corpora, repeats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
 _DATE_FIRST = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
+_DIGEST: TypeAdapter[str] = TypeAdapter(Sha256)
+_ONE_CORPUS = "is not that of the cases before it; all cases of a revision are about one corpus"
 _LARGEST_GRADE = 2**31 - 1
 _EXAMPLE_CASE = {
     "case_id": "0e0a2a52-4c3f-4b9d-8f6a-1c1d2f3a4b5c",
@@ -40,13 +46,10 @@ def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 
-def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Check the cases, and tell what is wrong with them together with the ids that stand twice."""
+def _in_agreement(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Check the cases, and tell what is wrong with each together with what is wrong between them."""
     cases = value[:MOST_CASES] if isinstance(value, list) else []
-    found = [
-        _fault((place, "case_id"), f"the case at {first} has this id too")
-        for place, first in repeats([_case_id(case) for case in cases])
-    ]
+    found = [*_repeated(cases), *_of_other_corpora(cases)]
     try:
         checked = check(value)
     except ValidationError as error:
@@ -55,6 +58,16 @@ def _with_repeats(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     if found:
         raise ValidationError.from_exception_data("cases", found)
     return checked
+
+
+def _repeated(cases: list[Any]) -> Iterator[InitErrorDetails]:
+    for place, first in repeats([_case_id(case) for case in cases]):
+        yield _fault((place, "case_id"), f"the case at {first} has this id too")
+
+
+def _of_other_corpora(cases: list[Any]) -> Iterator[InitErrorDetails]:
+    for place in other_corpora([_corpus(case) for case in cases]):
+        yield _fault((place, "label_provenance", "corpus_revision"), _ONE_CORPUS)
 
 
 def _fault(place: tuple[int | str, ...], rule: str) -> InitErrorDetails:
@@ -73,10 +86,17 @@ def _case_id(case: object) -> UUID | None:
         return None
 
 
-ChunkId = Annotated[NoNul, StringConstraints(min_length=1, max_length=512)]
+def _corpus(case: object) -> str | None:
+    try:
+        return _DIGEST.validate_python(case["label_provenance"]["corpus_revision"]) if isinstance(case, dict) else None
+    except (KeyError, TypeError, ValidationError):
+        return None
+
+
+ChunkId = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=WITHOUT_NUL)]
 Grade = Annotated[int, Field(ge=1, le=_LARGEST_GRADE, strict=True)]
 # It is sent as it is, so it is stored as it is, spaces at its ends included.
-Query = Annotated[NoNul, StringConstraints(min_length=1, max_length=10_000)]
+Query = Annotated[str, StringConstraints(min_length=1, max_length=10_000, pattern=WITHOUT_NUL)]
 
 
 class NewSuite(Body):
@@ -99,7 +119,7 @@ class NewReview(Body):
 class LabelProvenance(OpenObject):
     """Where a case's labels come from, in whatever plain JSON beside the digest of the corpus that they are about."""
 
-    corpus_revision: Sha256
+    corpus_revision: Sha256 = Field(description="The same in every case of a revision.")
 
 
 class NewCase(Body):
@@ -138,7 +158,7 @@ class NewSuiteRevision(Body):
     model_config = _example(retrieval_settings={"top_k": 10, "min_score": 0.2}, cases=[_EXAMPLE_CASE])
 
     retrieval_settings: RetrievalSettings
-    cases: Annotated[list[NewCase], Field(min_length=1, max_length=MOST_CASES), WrapValidator(_with_repeats)]
+    cases: Annotated[list[NewCase], Field(min_length=1, max_length=MOST_CASES), WrapValidator(_in_agreement)]
 
     def content(self) -> Content:
         """Return the domain's content."""

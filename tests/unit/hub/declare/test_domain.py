@@ -10,6 +10,7 @@ PROJECT = Key("project", ("search",))
 BINDING = Key("binding", ("search", "rag.embedding@1"))
 ROUTE = Key("route", ("search", "rag.embedding@1", "trial"))
 DEPLOYMENT = Key("deployment", ("search", "small"))
+REVISION = Key("suite_revision", ("search", "faq"))
 RUNTIME = Key("runtime", ("search", "here"))
 
 
@@ -36,6 +37,12 @@ def test_what_is_there_is_left_alone_and_so_are_fields_that_the_document_leaves_
     made = plan({RUNTIME: wanted(kind="steelyard")}, {RUNTIME: found(kind="steelyard", timeout_s=60.0)})
     assert (only(made).action, only(made).changes) == ("unchanged", [])
     assert list(made.to_do) == []
+
+
+def test_a_remark_is_told_where_nothing_is_done():
+    there = Found(uuid.uuid4(), {"digest": "d"}, remark="an older one")
+    step = only(plan({REVISION: wanted(digest="d")}, {REVISION: there}))
+    assert (step.action, step.reason) == ("unchanged", "an older one")
 
 
 def test_what_the_document_leaves_out_is_no_part_of_the_plan():
@@ -107,7 +114,7 @@ def test_what_is_named_must_be_in_the_file_or_in_the_hub():
 
 def test_a_thing_comes_after_what_it_names():
     keys = [
-        Key("suite", ("search", "faq")), Key("client", ("search", "indexer")), ROUTE, BINDING, DEPLOYMENT,
+        REVISION, Key("suite", ("search", "faq")), Key("client", ("search", "indexer")), ROUTE, BINDING, DEPLOYMENT,
         Key("identity", ("search", "a")), RUNTIME, Key("artifact", ("search", "a")), PROJECT,
     ]  # fmt: skip
     assert [key for key, _ in plan({key: wanted() for key in keys}, {}).entries] == keys[::-1]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pytest
 
 from steelyard.client import Page
+from steelyard.hub.remote.nouns import NOUNS
 from steelyard.hub.remote.printing import print_issued, print_json, print_page, print_thing
 
 CSI = "\x9b31m"
@@ -28,6 +30,59 @@ def test_nothing_steers_the_terminal(capsys, value):
     written = capsys.readouterr().out
     assert "\x9b" not in written
     assert all(line.isprintable() for line in written.splitlines())
+
+
+REQUEST = {
+    "request_id": "0d9cd3f54d2f4a608a3b0a4f8d2b6f11",
+    "started_at": "2026-11-30T16:17:49.123456Z",
+    "status": "completed",
+    "input_count": 3,
+    "tokens": None,
+    "latency_ms": 34.75063199948636,
+    "error_code": None,
+}
+
+
+def printed(capsys, *items, columns=None) -> list[str]:
+    """Return the lines of a table with all fields of the first item, or with these."""
+    print_page(Page(list(items), 50, 0, has_more=False), columns=columns or tuple(items[0]), as_json=False)
+    lines: list[str] = capsys.readouterr().out.splitlines()
+    return lines
+
+
+def test_a_table_of_requests_is_read_and_its_json_is_exact(capsys):
+    assert printed(capsys, REQUEST, {**REQUEST, "latency_ms": None}) == [
+        "request_id                        started_at            status     inputs  tokens  ms    error",
+        "0d9cd3f54d2f4a608a3b0a4f8d2b6f11  2026-11-30T16:17:49Z  completed  3       -       34.8  -",
+        "0d9cd3f54d2f4a608a3b0a4f8d2b6f11  2026-11-30T16:17:49Z  completed  3       -       -     -",
+    ]
+    print_page(Page([REQUEST], 50, 0, has_more=False), columns=(), as_json=True)
+    assert "34.75063199948636" in capsys.readouterr().out
+
+
+def test_a_wide_table_is_cut_to_a_hundred_columns_but_for_what_people_copy(capsys):
+    case_id = str(UUID(int=1))
+    case = {"case_id": case_id, "critical": True, "query": "q" * 200, "labels": {"l" * 200: 1}}
+    heading, line = printed(capsys, case)
+    assert len(line) == 100
+    assert line.startswith(case_id)
+    assert heading.index("labels") == line.index('{"')
+    assert line.count("…") == 2
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=[noun.name for noun in NOUNS])
+def test_no_heading_and_no_id_is_ever_cut(capsys, noun):
+    item = {column: str(UUID(int=1)) if column.endswith("id") else "x" * 64 for column in noun.columns}
+    heading, line = printed(capsys, item, columns=noun.columns)
+    assert len(heading.split()) == len(noun.columns)
+    assert "…" not in heading
+    assert line.startswith(item[noun.columns[0]])
+
+
+def test_a_time_is_told_to_the_second_whatever_its_zone(capsys):
+    assert printed(capsys, {"at": "2026-11-30T16:17:49.5+00:00"})[1] == "2026-11-30T16:17:49+00:00"
+    assert printed(capsys, {"created_at": "2026-11-30T16:17:49Z"})[1] == "2026-11-30T16:17:49Z"
+    assert printed(capsys, {"revoked_at": None})[1] == "-"
 
 
 def test_json_is_the_whole_page(capsys):

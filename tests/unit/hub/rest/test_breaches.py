@@ -67,7 +67,7 @@ def test_a_uuid_is_not_told_by_its_letters():
 
 def test_our_own_rules_are_told_in_their_own_words():
     [answer] = told(schemas.NewProject, {"slug": "a", "name": "A\x00"})
-    assert answer == {"where": "name", "rule": "holds a control character, or one that cannot be seen"}
+    assert answer == {"where": "name", "rule": "holds a control character or an invisible one"}
 
 
 def test_a_rule_that_is_not_in_the_table_says_nothing_of_its_own():

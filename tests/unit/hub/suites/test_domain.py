@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.hub.suites.domain import Case, Content, Review, repeats
+from steelyard.hub.suites.domain import Case, Content, Review, other_corpora, repeats
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
 CASE = Case(
@@ -39,6 +39,12 @@ def test_each_repeat_is_found_with_its_first_place(ids):
     found = repeats(ids)
     assert [place for place, _ in found] == [n for n, i in enumerate(ids) if i is not None and i in ids[:n]]
     assert all(ids[place] == ids[first] and ids.index(ids[place]) == first for place, first in found)
+
+
+@given(st.lists(st.none() | st.sampled_from("abc")))
+def test_what_names_another_corpus_than_the_first_is_found(corpora):
+    first = next((corpus for corpus in corpora if corpus), None)
+    assert other_corpora(corpora) == [n for n, corpus in enumerate(corpora) if corpus and corpus != first]
 
 
 def test_no_id_repeats_nothing():
