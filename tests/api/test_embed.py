@@ -122,9 +122,9 @@ def test_a_failure_of_the_model_is_an_error_of_the_server_and_the_next_request_i
 @pytest.mark.parametrize(
     ("method", "path", "status", "code", "kind"),
     [
-        ("GET", "/nothing", 404, "not_found", "not_found_error"),
+        ("GET", "/nothing", 404, "not_found", "invalid_request_error"),
         ("GET", PATH, 405, "method_not_allowed", "invalid_request_error"),
-        ("GET", f"{PATH}/", 404, "not_found", "not_found_error"),
+        ("GET", f"{PATH}/", 404, "not_found", "invalid_request_error"),
     ],
 )
 def test_the_routers_refusals_have_openais_shape(served, method, path, status, code, kind):

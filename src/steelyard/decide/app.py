@@ -5,27 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
-
 from steelyard.decide.api.errors import answer_for
-from steelyard.decide.api.routes import DecideApi, answer_exception, answer_http_exception
+from steelyard.decide.api.routes import DecideApi
 from steelyard.decide.domain.plans import Rules
 from steelyard.decide.metrics import Metrics
 from steelyard.decide.model_thread import ModelThread
 from steelyard.decide.service import ScoringService
 from steelyard.decide.startup import warm_up
-from steelyard.hall.errors import SteelyardError
 from steelyard.web.admission import Admission
-from steelyard.web.application import build_application
-from steelyard.web.auth import token_guard
-from steelyard.web.errors import ClientGone
-from steelyard.web.gate import Gate, label_of_paths
+from steelyard.web.application import token_application
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from steelyard.decide.domain.ports import Engine
     from steelyard.decide.settings import Settings
+    from steelyard.web.gate import Gate
 
 
 @dataclass(frozen=True)
@@ -47,21 +42,10 @@ def build_server(settings: Settings, engine: Engine, *, on_poisoned: Callable[[]
     rules = Rules(max_decisions=settings.max_decisions, temperatures=settings.calibration)
     service = ScoringService(thread, rules=rules, max_tokens=settings.max_tokens, metrics=metrics)
     api = DecideApi(settings=settings, service=service, thread=thread, admission=admission, metrics=metrics)
-    routes = api.routes()
-    application = build_application(
-        routes,
-        handlers={
-            HTTPException: answer_http_exception,
-            SteelyardError: answer_exception,
-            ClientGone: answer_exception,
-        },
-        answer_unforeseen=answer_exception,
-    )
-    app = Gate(
-        application,
-        guard=token_guard(token=settings.api_token, open_routes={("GET", "/health"), ("HEAD", "/health")}),
-        answer=lambda error, _scope: answer_for(error),
-        label=label_of_paths({route.path for route in routes}),
+    app = token_application(
+        api.routes(),
+        token=settings.api_token,
+        answer_for=answer_for,
         on_answer=lambda path, status: metrics.count_request(path=path, status=status),
     )
     return DecisionServer(app=app, thread=thread, admission=admission)

@@ -7,9 +7,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from steelyard.embed.api.errors import malformed
 from steelyard.embed.app import build_server
 from steelyard.embed.settings import PREFIX
+from steelyard.web.openai import openai_envelope
 from steelyard.web.process import EXIT_FORCED, bind, serve_until_drained, url_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def serve(settings: Settings, runtime: Runtime) -> int:
     server = build_server(settings, runtime, on_poisoned=poisoned.set)
     logger.info("Serving %s on %s", runtime.identity.model, url_of(listener))
     is_drained = serve_until_drained(
-        server.app, listener, admission=server.admission, answer_malformed=malformed, must_drain=poisoned.is_set
+        server.app, listener, admission=server.admission, answer_malformed=openai_envelope, must_drain=poisoned.is_set
     )
     if not is_drained:
         os._exit(EXIT_FORCED)  # A second signal: a running call cannot be stopped, and would be waited for.

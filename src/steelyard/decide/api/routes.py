@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from steelyard.decide.api.errors import answer_for
 from steelyard.decide.api.openapi import openapi_document
 from steelyard.decide.domain.plans import plan_decide, plan_shared
 from steelyard.decide.domain.prompt import SEMIF_COMMIT
-from steelyard.web.answers import JSONAnswer, NoAnswer
+from steelyard.web.answers import JSONAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.departed import until_gone
-from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
+from steelyard.web.errors import NotReady
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -123,17 +121,3 @@ class DecideApi:
                 timeout_s=self._settings.body_timeout_s,
             )
             return JSONAnswer(await score(plan_of(body), permit, lambda: until_gone(request.receive)))
-
-
-async def answer_exception(_request: Request, error: Exception) -> Response:
-    """Answer an error that an endpoint raised; a departed client gets none."""
-    return NoAnswer() if isinstance(error, ClientGone) else answer_for(error)
-
-
-async def answer_http_exception(_request: Request, error: Exception) -> Response:
-    """Answer the router's own refusals in the envelope."""
-    headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    is_missing = isinstance(error, HTTPException) and error.status_code == 404
-    answer = answer_for(NotFound() if is_missing else MethodNotAllowed())
-    answer.headers.update(headers)
-    return answer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from steelyard.embed.api.errors import ERROR_TYPES
 from steelyard.embed.domain.identity import Pooling
 from steelyard.embed.domain.requests import FORMATS, MOST_INPUTS
+from steelyard.web.openai import ERROR_TYPES
 
 Schema = dict[str, object]
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from steelyard.embed.api.errors import answer_for
 from steelyard.embed.api.openapi import openapi_document
 from steelyard.embed.domain.requests import request_from
-from steelyard.web.answers import JSONAnswer, NoAnswer
+from steelyard.web.answers import JSONAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.departed import until_gone
-from steelyard.web.errors import ClientGone, MethodNotAllowed, NotFound, NotReady
+from steelyard.web.errors import NotReady
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
     from steelyard.embed.metrics import Metrics
@@ -110,17 +106,3 @@ class EmbedApi:
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
         return JSONAnswer(openapi_document())
-
-
-async def answer_exception(_request: Request, error: Exception) -> Response:
-    """Answer an error that an endpoint raised; a departed client gets none."""
-    return NoAnswer() if isinstance(error, ClientGone) else answer_for(error)
-
-
-async def answer_http_exception(_request: Request, error: Exception) -> Response:
-    """Answer the router's own refusals in OpenAI's shape."""
-    headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
-    is_missing = isinstance(error, HTTPException) and error.status_code == 404
-    answer = answer_for(NotFound() if is_missing else MethodNotAllowed())
-    answer.headers.update(headers)
-    return answer

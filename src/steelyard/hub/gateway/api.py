@@ -33,6 +33,7 @@ from steelyard.hub.gateway.domain.targets import require_client
 from steelyard.web.answers import JSONAnswer, NoAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.errors import ClientGone, RequestRefused
+from steelyard.web.openai import OpenAIErrorAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -61,7 +62,6 @@ STATUS_OF: Mapping[type[GatewayError], int] = {
     UpstreamOverloaded: 503,
     Unforeseen: 500,
 }
-_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _VECTORS_AT_ONCE = 16
 # What would only fail again: OpenAI's clients repeat every 5xx unless told not to.
 _POINTLESS_TO_REPEAT = (BadAnswer, WrongDimension, NotFinite)
@@ -110,13 +110,14 @@ class GatewayApi:
 def answer_for(error: Exception) -> Response:
     """Return the answer for *error* in OpenAI's shape; what the table does not know is unforeseen."""
     if isinstance(error, RequestRefused):
-        return _error(error.status, code=error.code, message=str(error), headers=error.headers)
+        return OpenAIErrorAnswer(status=error.status, code=error.code, message=str(error), headers=error.headers)
     if isinstance(error, StoreError):  # The guard could not ask who calls.
         error = CatalogueUnavailable()
     known = error if isinstance(error, GatewayError) else Unforeseen()
     status = next(STATUS_OF[kind] for kind in type(known).__mro__ if kind in STATUS_OF)
     field = known.field if isinstance(known, InvalidCall) else "model" if isinstance(known, ModelNotFound) else None
-    return _error(status, code=known.code, message=str(known), field=field, headers=_headers(known, status))
+    headers = _headers(known, status)
+    return OpenAIErrorAnswer(status=status, code=known.code, message=str(known), param=field, headers=headers)
 
 
 def _answering(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
@@ -156,9 +157,3 @@ def _headers(error: GatewayError, status: int) -> dict[str, str]:
     if isinstance(error, _POINTLESS_TO_REPEAT):
         return {"x-should-retry": "false"}
     return {"Retry-After": "1"} if status == 503 else {}
-
-
-def _error(status: int, *, code: str, message: str, headers: Mapping[str, str], field: str | None = None) -> Response:
-    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    content = {"error": {"message": message, "type": kind, "param": field, "code": code}}
-    return JSONAnswer(content, status_code=status, headers=headers)

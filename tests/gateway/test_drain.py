@@ -1,9 +1,8 @@
-"""A hub that is killed at any moment: who got an answer finds its completed row."""
+"""A hub that is told to end under load: all that it has taken is answered, and logged."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2
-import pytest
 from tests.gateway.world import make_world
 
 if TYPE_CHECKING:
@@ -42,10 +40,10 @@ def start_hub(url: str) -> tuple[subprocess.Popen[str], str]:
     raise AssertionError("".join(lines))
 
 
-async def answered_before(
-    process: subprocess.Popen[str], url: str, world: World, *, end_after: int, number: int
+async def answered_before_the_end(
+    process: subprocess.Popen[str], url: str, world: World, *, end_after: int
 ) -> Sequence[str]:
-    """Ask from many clients, signal the hub after so many answers, and return the ids of all that were answered."""
+    """Ask from many clients, end the hub after so many answers, and return the ids of all that were answered."""
     answered: list[str] = []
 
     async def ask(client: httpx2.AsyncClient) -> None:
@@ -54,12 +52,12 @@ async def answered_before(
                 answer = await client.post("/v1/embeddings", json={"model": "stable", "input": "a"})
             except httpx2.TransportError:
                 return
-            if answer.status_code == 429 and number == signal.SIGTERM:  # It drains.
+            if answer.status_code == 429:  # It drains.
                 return
             assert answer.status_code == 200, answer.text
             answered.append(answer.headers["x-request-id"])
             if len(answered) == end_after:
-                process.send_signal(number)
+                process.send_signal(signal.SIGTERM)
 
     headers = {"Authorization": f"Bearer {world.secret}"}
     async with httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30) as client:
@@ -67,44 +65,12 @@ async def answered_before(
     return answered
 
 
-def kill_once(world: World, database_url: str, *, kill_after: int) -> None:
-    before = {row["request_id"] for row in world.rows()}
-    process, url = start_hub(database_url)
-    with process:
-        answered = asyncio.run(answered_before(process, url, world, end_after=kill_after, number=signal.SIGKILL))
-        assert process.stderr is not None
-        process.stderr.read()
-    rows = {row["request_id"]: row["status"] for row in world.rows() if row["request_id"] not in before}
-    assert len(answered) >= kill_after
-    assert {rows.get(request_id) for request_id in answered} == {"completed"}
-    assert set(rows.values()) <= {"started", "completed"}
-    assert list(rows.values()).count("started") <= CLIENTS
-
-
-@pytest.fixture
-def killed(database_url, database, upstream):
-    world = make_world(database, base_url=upstream.url)
-    return lambda kill_after: kill_once(world, database_url, kill_after=kill_after)
-
-
-def test_every_answer_before_a_kill_has_its_completed_row(killed):
-    killed(200)
-
-
 def test_a_hub_that_is_told_to_end_answers_what_it_has_taken(database_url, database, upstream):
     world = make_world(database, base_url=upstream.url)
     process, url = start_hub(database_url)
     with process:
-        answered = asyncio.run(answered_before(process, url, world, end_after=100, number=signal.SIGTERM))
+        answered = asyncio.run(answered_before_the_end(process, url, world, end_after=100))
         assert process.stderr is not None
         process.stderr.read()
     assert process.returncode == 0
     assert {row["request_id"]: row["status"] for row in world.rows()} == dict.fromkeys(answered, "completed")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_answer_before_each_of_many_kills_has_its_completed_row(killed):
-    chance = random.Random(20260712)
-    for _ in range(50):
-        killed(chance.randrange(1, 300))
