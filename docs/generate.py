@@ -20,10 +20,15 @@ from steelyard.embed.api import errors as embed_errors
 from steelyard.embed.metrics import Metrics as EmbedMetrics
 from steelyard.embed.settings import SETTINGS as EMBED_SETTINGS
 from steelyard.hall.errors import SteelyardError
+from steelyard.hub.credentials.guard import TooMany
 from steelyard.hub.db.commands import STORE_EXIT_CODES
 from steelyard.hub.db.errors import StoreError
+from steelyard.hub.errors import HubError
 from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
 from steelyard.hub.gateway.domain.errors import GatewayError
+from steelyard.hub.metrics import Metrics as HubMetrics
+from steelyard.hub.rest.problems import TITLE_OF, Unforeseen, status_of
+from steelyard.hub.settings import TABLE as HUB_SETTINGS
 from steelyard.models.catalogue import CATALOGUE
 from steelyard.models.progress import readable_size
 from steelyard.shell.refusals import EXIT_FAILED
@@ -100,6 +105,21 @@ def gateway_errors() -> str:
     return errors({kind: _gateway_status(kind) for kind in kinds})
 
 
+def hub_errors() -> str:
+    """Return the table of the hub's problems."""
+    kinds: list[type[SteelyardError]] = [*kinds_below(HubError), *kinds_below(StoreError), Unforeseen]
+    problems = [(_status(kind), kind.code.upper(), _first_line(kind.__doc__ or "")) for kind in kinds]
+    refused: list[type[RequestRefused]] = [*RequestRefused.__subclasses__(), TooMany]
+    problems += [(kind.status, kind.code.upper(), _first_line(kind.__doc__ or "")) for kind in refused]
+    rows = [(f"{status} {TITLE_OF[status]}", f"`{code}`", text) for status, code, text in sorted(problems) if status]
+    return _table(("status", "code", "message, where none says more"), rows)
+
+
+def _status(kind: type[SteelyardError]) -> int:
+    """Return the status of a problem; 0 for what no request meets."""
+    return 500 if kind is Unforeseen else status_of(kind.__new__(kind)) or 0
+
+
 def kinds_below(kind: type[Error]) -> list[type[Error]]:
     """Return every class below *kind*, in the order of their definition."""
     return [found for child in kind.__subclasses__() for found in (child, *kinds_below(child))]
@@ -119,6 +139,9 @@ PARTS = {
     "embed_metrics": lambda: metrics(
         EmbedMetrics(queue_depth=lambda: 0, waiting_rows=lambda: 0, running_seconds=lambda: 0).render()
     ),
+    "hub_settings": lambda: settings(HUB_SETTINGS),
+    "hub_errors": hub_errors,
+    "hub_metrics": lambda: metrics(HubMetrics(in_progress=lambda: 0).render()),
     "store": store,
     "gateway_errors": gateway_errors,
 }

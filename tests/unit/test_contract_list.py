@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Section 0 of the first is the contract's introduction.
+# How many sections each page has, from 0 on; section 0 of the first is the contract's introduction.
 SECTIONS = {"contract.md": 10, "contract-embed.md": 4, "contract-hub.md": 7}
 NOT_YET = {
     "no such engine in this release",
