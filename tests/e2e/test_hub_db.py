@@ -53,6 +53,7 @@ def test_the_drill_from_an_empty_database_to_a_noticed_restore(empty_url, tmp_pa
     run(empty_url, "init", command="")
     told = run(empty_url, "backup", backup)
     assert f"steelyard hub db restore {backup}" in told.output
+    assert "say --force" in run(empty_url, "backup", backup, code=2).output
     run(empty_url, "init", command="")
     assert audit_of(empty_url) == ["credential.issue"] * 2
 

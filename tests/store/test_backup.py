@@ -15,7 +15,7 @@ from tests.store.rows import NOW, add_catalogue, add_event, add_project, add_req
 from steelyard.hub.db import epoch, migrate, tables
 from steelyard.hub.db.backup import database_at, take
 from steelyard.hub.db.database import Database
-from steelyard.hub.db.errors import BackupFailed, RestoreRefused, SchemaBehind, StoreServed
+from steelyard.hub.db.errors import BackupRefused, RestoreRefused, SchemaBehind, StoreServed
 from steelyard.hub.db.restore import restore
 from steelyard.hub.db.serving import serving
 from steelyard.hub.db.transfer import COPIED
@@ -149,7 +149,7 @@ def test_a_backup_shows_one_moment_while_others_write(database, tmp_path):
 def test_a_backup_replaces_no_file_unless_told(full, tmp_path):
     path = tmp_path / "backup.db"
     path.write_text("precious", encoding="utf-8")
-    with pytest.raises(BackupFailed, match="--force"):
+    with pytest.raises(BackupRefused, match="--force"):
         take(full, path, on_progress=Shown())
     assert path.read_text(encoding="utf-8") == "precious"
     take(full, path, replaces=True, on_progress=Shown())
@@ -168,7 +168,7 @@ def test_a_backup_never_replaces_the_database_itself(file_database, name):
     with file_database.write() as connection:
         add_event(connection, "kept")
     path = file_database.path.with_name(name.replace("hub.db", file_database.path.name))
-    with pytest.raises(BackupFailed, match="the database itself"):
+    with pytest.raises(BackupRefused, match="the database itself"):
         take(file_database, path, replaces=True, on_progress=Shown())
     with file_database.read() as connection:
         assert connection.scalar(select(tables.audit_events.c.action)) == "kept"
@@ -183,7 +183,7 @@ def test_what_an_interrupted_restore_left_is_no_backup_and_stays(file_database, 
 
 
 def test_a_backup_to_a_folder_that_is_not_there_fails_in_a_sentence(full, tmp_path):
-    with pytest.raises(BackupFailed, match="There is no such folder"):
+    with pytest.raises(BackupRefused, match="There is no such folder"):
         take(full, tmp_path / "no" / "backup.db", on_progress=Shown())
 
 

@@ -74,6 +74,18 @@ def test_old_rows_go_in_bounded_batches_and_young_ones_stay(logged):
     assert run(logged)[1:] == (0, [])
 
 
+def test_a_call_without_an_end_goes_only_when_it_must_have_ended(database):
+    with database.write() as connection:
+        names = add_catalogue(connection)
+        now = database.now(connection)
+        add_requests(connection, names, [now - timedelta(minutes=30), now - timedelta(hours=3)])
+        connection.execute(tables.gateway_requests.update().values(status="started", completed_at=None))
+    [under_way, _killed] = ids(database)
+    plan = pruning.count(database, older_than=timedelta(minutes=1))
+    assert pruning.prune(database, plan, on_rows=lambda _count: None) == plan.deleted == 1
+    assert ids(database) == [under_way]
+
+
 def test_counting_deletes_nothing(logged):
     before = ids(logged)
     assert pruning.count(logged, older_than=30 * DAY).deleted == 2500

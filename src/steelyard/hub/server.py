@@ -26,7 +26,13 @@ def serve(settings: Settings, database: Database, *, environ: Mapping[str, str])
     hub = build_hub(settings, database, environ=environ)
     logger.info("Serving the hub on %s", url_of(listener))
     with serving(database):
-        is_drained = serve_until_drained(hub.app, listener, admission=hub.admission, answer_malformed=malformed)
+        is_drained = serve_until_drained(
+            hub.app,
+            listener,
+            admission=hub.admission,
+            answer_malformed=malformed,
+            close=hub.gateway.disconnect,
+        )
     if not is_drained:
         os._exit(EXIT_FORCED)
     hub.gateway.close()

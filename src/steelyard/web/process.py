@@ -16,7 +16,7 @@ from steelyard.hall.texts import shorten
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import FrameType
 
     from starlette.types import ASGIApp
@@ -66,13 +66,16 @@ def serve_until_drained(
     admission: Admission,
     answer_malformed: MalformedAnswer,
     must_drain: Callable[[], bool] = lambda: False,
+    close: Callable[[], Awaitable[object]] | None = None,
 ) -> bool:
     """Serve *app* until a signal, or *must_drain* (asked many times a second), and the end of all admitted work.
+
+    *close* ends what lives on the event loop, such as connections to other servers, before the loop does.
 
     Tell whether it came to that end. False says that a second signal cut it short: whatever still runs would be waited
     for at the interpreter's exit, so the caller must end with `os._exit(EXIT_FORCED)`.
     """
-    process = _Process(_config(app, answer_malformed), admission=admission, must_drain=must_drain)
+    process = _Process(_config(app, answer_malformed), admission=admission, must_drain=must_drain, close=close)
     process.run(sockets=[listener])
     return not process.force_exit
 
@@ -173,10 +176,18 @@ class _Protocol(H11Protocol):
 class _Process(uvicorn.Server):
     """uvicorn, but a first signal lets every admitted request end while `is_draining` already turns new ones away."""
 
-    def __init__(self, config: uvicorn.Config, *, admission: Admission, must_drain: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        admission: Admission,
+        must_drain: Callable[[], bool],
+        close: Callable[[], Awaitable[object]] | None,
+    ) -> None:
         super().__init__(config)
         self._admission = admission
         self._must_drain = must_drain
+        self._close = close
         self._is_drain_announced = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's signature.
@@ -193,6 +204,12 @@ class _Process(uvicorn.Server):
             self._announce_drain()
             self.should_exit = self.should_exit or self._admission.in_progress == 0
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close what the callers left, then what the service has on this loop."""
+        await super().shutdown(sockets)
+        if self._close is not None:
+            await self._close()
 
     def _announce_drain(self) -> None:
         if not self._is_drain_announced:

@@ -114,6 +114,12 @@ def test_a_viewers_credential_may_always_be_revoked(operator, viewer):
     assert operator.post(f"/credentials/{own['id']}/revoke").json()["revoked_at"]
 
 
+def test_a_credential_is_found_by_its_public_id(operator):
+    made = [operator.make("/credentials", role="viewer", name=name)["credential"] for name in "ab"]
+    assert operator.get("/credentials", public_id=made[0]["public_id"]).json()["items"] == [made[0]]
+    assert operator.get("/credentials", public_id="no public id").status_code == 422
+
+
 def test_credentials_are_listed_by_role_and_client(operator, viewer, catalogue):
     issued = issue(operator, catalogue)
     assert [c["id"] for c in operator.get("/credentials", role="client").json()["items"]] == [

@@ -11,7 +11,8 @@ from uvicorn.server import ServerState
 
 from steelyard.hall.settings import Address, BadSetting
 from steelyard.web import process
-from steelyard.web.process import bind, protocol_answering, url_of
+from steelyard.web.admission import Admission
+from steelyard.web.process import bind, protocol_answering, serve_until_drained, url_of
 
 
 def test_accepted_connections_send_small_answers_at_once():
@@ -36,6 +37,26 @@ def test_an_address_that_cannot_be_listened_on_is_refused_with_its_variable(host
 def test_a_url_has_the_port_that_was_free(host, shown):
     with bind(Address(host, 0), variable="X_BIND") as listener:
         assert url_of(listener) == f"http://{shown}:{listener.getsockname()[1]}"
+
+
+def test_what_lives_on_the_loop_is_closed_before_the_loop_is():
+    admission = Admission(1)
+    admission.is_draining = True  # As after a signal, with nothing to wait for.
+    loops: list[bool] = []
+
+    async def close() -> None:
+        loops.append(asyncio.get_running_loop().is_running())
+
+    with bind(Address("127.0.0.1", 0), variable="X_BIND") as listener:
+        is_drained = serve_until_drained(
+            nothing_served, listener, admission=admission, answer_malformed=lambda *_: (b"", ""), close=close
+        )
+    assert is_drained
+    assert loops == [True]
+
+
+async def nothing_served(scope, receive, send) -> None:
+    raise AssertionError
 
 
 def test_a_connection_that_sends_no_whole_head_in_time_is_closed(monkeypatch):

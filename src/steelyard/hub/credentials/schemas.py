@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,5 +40,6 @@ class Issued(BaseModel):
 class CredentialQuery(PageQuery):
     """Credentials, without their secrets."""
 
+    public_id: Annotated[str | None, Field(None, pattern=r"^[0-9A-Za-z]{12}$")]
     role: Role | None = None
     service_client_id: UUID | None = None

@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 
 from steelyard.hub.db import epoch, migrate
 from steelyard.hub.db.database import Database, open_file
-from steelyard.hub.db.errors import BackupFailed, StoreCorrupt, StoreFull
+from steelyard.hub.db.errors import BackupFailed, BackupRefused, StoreCorrupt, StoreFull
 from steelyard.hub.db.failures import meaning_of
 from steelyard.hub.db.sidecar import flush_folder
 from steelyard.hub.db.tables import store_epochs, store_marks
@@ -37,16 +37,16 @@ _PAGES = 512
 def take(database: Database, path: Path, *, replaces: bool = False, on_progress: Progress) -> None:
     """Write a backup of *database* to *path*, which has its name only when it is whole and on the disk.
 
-    Raises BackupFailed where there is such a file and *replaces* is not said, or another StoreError.
+    Raises BackupRefused where there is such a file and *replaces* is not said, or another StoreError.
     """
     migrate.require_current(database)
     if path.exists() and not replaces:
-        raise BackupFailed("There is a file of that name already: name another one, or say --force to replace it")
+        raise BackupRefused("There is a file of that name already: name another one, or say --force to replace it")
     if not path.parent.is_dir():
-        raise BackupFailed("There is no such folder to write the backup in")
+        raise BackupRefused("There is no such folder to write the backup in")
     part = path.with_name(f"{path.name}.part")
     if not database.is_postgresql and {path.resolve(), part.resolve()} & set(files_of(database.path)):
-        raise BackupFailed("That is the database itself, or belongs to it: name another file")
+        raise BackupRefused("That is the database itself, or belongs to it: name another file")
     with disk_errors():
         remove(part)
         try:

@@ -15,6 +15,7 @@ import click
 from steelyard.hall.errors import SteelyardError
 from steelyard.hall.settings import BadSetting
 from steelyard.hub.db.errors import (
+    BackupRefused,
     BadDatabaseUrl,
     DowngradeRefused,
     RestoreRefused,
@@ -41,6 +42,7 @@ STORE_EXIT_CODES: Mapping[type[SteelyardError], int] = {
     StoreMissing: EXIT_REFUSED,
     SchemaRefused: EXIT_REFUSED,
     DowngradeRefused: EXIT_REFUSED,
+    BackupRefused: EXIT_REFUSED,
     RestoreRefused: EXIT_REFUSED,
     StoreServed: EXIT_REFUSED,
 }

@@ -18,6 +18,7 @@ StoreError
 │   └── SchemaChanged
 ├── DowngradeRefused
 ├── StoreServed             a hub serves from the database
+├── BackupRefused           nothing was written
 ├── BackupFailed
 ├── RestoreRefused
 └── CheckFailed
@@ -149,6 +150,12 @@ class StoreServed(StoreError):
     """A hub serves from this database; stop it first."""
 
     code: ClassVar[str] = "store_served"
+
+
+class BackupRefused(StoreError):
+    """The backup cannot be written there."""
+
+    code: ClassVar[str] = "backup_refused"
 
 
 class BackupFailed(StoreError):

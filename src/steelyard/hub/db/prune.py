@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, or_, select
 
 from steelyard.hub.db.tables import audit_events, gateway_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection, Select
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 # keeps such evidence adds a query here, and a foreign key to the request, which holds even without this.
 EVIDENCE: list[Select[int]] = []
 _BATCH_ROWS = 1000
+# No call takes as long, so a row without an end that is older is of a process that was killed.
+_LONGEST_CALL = timedelta(hours=1)
 
 
 class Pruned(NamedTuple):
@@ -69,7 +72,9 @@ def _batch(before: datetime, *, after: int) -> Select[int]:
 
 
 def _is_old(before: datetime) -> ColumnElement[bool]:
-    return gateway_requests.c.started_at < before
+    started_at = gateway_requests.c.started_at
+    has_ended = or_(gateway_requests.c.status != "started", started_at < before - _LONGEST_CALL)
+    return and_(started_at < before, has_ended)
 
 
 def _is_no_evidence() -> list[ColumnElement[bool]]:

@@ -48,8 +48,6 @@ class Names:
         return str(found[0]["id"])
 
     def _called(self, noun: Noun, name: str) -> list[Thing]:
-        if noun.named_by == "public_id":  # The hub lists credentials by other things only.
-            return [thing for thing in self.client.all(noun.collection) if thing["public_id"] == name]
         if noun.name == "routes":
             return self._routes(name)
         filters: dict[str, Any] = {"project_id": self.project_id} if noun.is_owned else {}
