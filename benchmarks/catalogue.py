@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import click
 import uvicorn
+from benchmarks.latencies import Figures
 from fastapi import FastAPI
 from tests.databases import PostgresqlDatabases, SqliteDatabases
 from tests.gateway.world import make_world
@@ -63,15 +63,6 @@ class Content:
         """Return what a client asks for."""
         base = "/api/v1/deployments"
         return f"{base}/{self.deployment_id}" if read == "get" else f"{base}?limit={LISTED}"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What one number of clients saw."""
-
-    per_s: float
-    p50_ms: float
-    p99_ms: float
 
 
 def main() -> None:
@@ -211,8 +202,7 @@ async def load(ports: Sequence[int], content: Content, read: str, *, clients: in
         await writer.wait_closed()
 
     await asyncio.gather(*(one(ports[number % len(ports)]) for number in range(clients)))
-    cuts = statistics.quantiles(latencies, n=100)
-    return Figures(per_s=len(latencies) / seconds, p50_ms=1000 * cuts[49], p99_ms=1000 * cuts[98])
+    return Figures.of(latencies, took_s=seconds)
 
 
 async def read_answer(reader: asyncio.StreamReader) -> None:

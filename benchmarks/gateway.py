@@ -5,9 +5,9 @@
     ungrouped    the same with one commit for each row
     stepping     direct and grouped again, but the embedding server takes 20 ms, as a real model would
 
-Each with 1, 8 and 64 clients, which ask for one text at a time in base64, on SQLite, and on PostgreSQL where one is
-named with --postgresql. Load, hub and embedding server are processes of their own on this machine, so with more clients
-than cores the load's own work is part of every figure, the direct ones too.
+Each with 1, 8 and 64 clients, which ask for one text at a time in base64, on SQLite and on PostgreSQL. Load, hub and
+embedding server are processes of their own on this machine, so with more clients than cores the load's own work is part
+of every figure, the direct ones too.
 
 Prints a Markdown report. Leave the machine alone meanwhile.
 """
@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING
 
 import click
 import httpx2
+from benchmarks.latencies import Figures
+from tests.postgres import Cluster
 
 from steelyard.hub.catalog.service import Catalog
 from steelyard.hub.credentials.service import issue_for_client
@@ -41,7 +43,7 @@ from steelyard.hub.db.database import Database
 from steelyard.hub.principal import LOCAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 CLIENTS = (1, 8, 64)
 CAPABILITY = "rag.embedding@1"
@@ -59,25 +61,16 @@ class Endpoint:
     model: str
 
 
-@dataclass(frozen=True)
-class Figures:
-    """One load's outcome."""
-
-    per_s: float
-    p50_ms: float
-    p99_ms: float
-
-
 def main() -> None:
     """Measure everything, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=3000, help="requests in each measurement")
-    parser.add_argument("--postgresql", metavar="URL", help="an empty database to measure too")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        stores = {"SQLite": f"sqlite:///{folder}/hub.db"}
-        if arguments.postgresql:
-            stores["PostgreSQL"] = arguments.postgresql
+    with ExitStack() as stack:
+        cluster = Cluster()
+        stack.callback(cluster.stop)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stores = {"SQLite": f"sqlite:///{folder}/hub.db", "PostgreSQL": cluster.create("hub")}
         print(report(measure(stores, count=arguments.requests)))
 
 
@@ -123,15 +116,7 @@ async def load(endpoint: Endpoint, *, clients: int, count: int) -> Figures:
         began = time.perf_counter()
         await asyncio.gather(*(ask(client) for _ in range(clients)))
         took_s = time.perf_counter() - began
-    return Figures(
-        per_s=len(latencies) / took_s, p50_ms=1000 * quantile(latencies, 50), p99_ms=1000 * quantile(latencies, 99)
-    )
-
-
-def quantile(values: Sequence[float], percent: int) -> float:
-    """Return the nearest-rank percentile."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+    return Figures.of(latencies, took_s=took_s)
 
 
 @contextmanager
