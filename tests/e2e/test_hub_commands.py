@@ -353,7 +353,7 @@ def test_an_address_that_is_none_is_refused(hub):
     assert "must be http://" in hub.run("projects", "list", "--url", "hub", code=2).output
 
 
-def test_the_command_line_shows_its_help_without_the_extra():
+def test_without_the_extra_the_command_line_shows_its_help_and_a_command_names_the_extra():
     probe = (
         "import sys\n"
         "for name in ('pydantic', 'fastapi', 'sqlalchemy', 'alembic', 'psycopg'): sys.modules[name] = None\n"
@@ -364,6 +364,9 @@ def test_the_command_line_shows_its_help_without_the_extra():
         (["--help"], 0, "hub"),
         (["hub", "--help"], 0, "bindings"),
         (["hub", "projects", "list"], 1, "needs the extra `hub`"),
+        (["hub", "init"], 2, "needs the extra `hub`"),
+        (["hub", "serve"], 2, "needs the extra `hub`"),
+        (["hub", "db", "check"], 2, "needs the extra `hub`"),
     ):
         ran = subprocess.run(
             [sys.executable, "-c", probe, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_S

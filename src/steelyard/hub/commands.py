@@ -25,6 +25,7 @@ def _refusals() -> AbstractContextManager[None]:
     return refusals_as_sentences(
         {BadSetting: EXIT_REFUSED, **STORE_EXIT_CODES, SteelyardError: EXIT_FAILED},
         when_interrupted="run the same command again.",
+        extra="hub",
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from steelyard.hall.errors import SteelyardError
-from steelyard.shell.refusals import EXIT_INTERRUPTED, refusals_as_sentences
+from steelyard.shell.refusals import EXIT_INTERRUPTED, EXIT_REFUSED, refusals_as_sentences
 
 
 class Small(SteelyardError):
@@ -18,10 +18,10 @@ class Smaller(Small):
     """Something smaller went wrong."""
 
 
-def outcome(error: BaseException) -> tuple[int, str]:
+def outcome(error: BaseException, *, extra: str | None = None) -> tuple[int, str]:
     @click.command()
     def command() -> None:
-        with refusals_as_sentences({Smaller: 7, Small: 2}, when_interrupted="go on."):
+        with refusals_as_sentences({Smaller: 7, Small: 2}, when_interrupted="go on.", extra=extra):
             raise error
 
     result = CliRunner().invoke(command)
@@ -31,6 +31,20 @@ def outcome(error: BaseException) -> tuple[int, str]:
 def test_a_refusal_is_a_sentence_and_the_first_code_that_fits():
     assert outcome(Small()) == (2, "Error: Something small went wrong.\n")
     assert outcome(Smaller("Tiny.")) == (7, "Error: Tiny.\n")
+
+
+def test_a_library_that_an_extra_would_bring_is_named_with_its_extra():
+    missing = ModuleNotFoundError("No module named 'sqlalchemy'", name="sqlalchemy")
+    sentence = (
+        "Error: This command needs the extra `hub`; in a checkout of steelyard run: pip install '.[hub]' "
+        "(No module named 'sqlalchemy').\n"
+    )
+    assert outcome(missing, extra="hub") == (EXIT_REFUSED, sentence)
+    assert outcome(ModuleNotFoundError(name="steelyard.lost"), extra="hub") == (
+        1,
+        "",
+    )  # A fault of ours, with its trace.
+    assert outcome(missing) == (1, "")
 
 
 def test_an_interruption_says_how_to_go_on():

@@ -188,7 +188,8 @@ def prune(age: timedelta, *, dry_run: bool, **flags: str | None) -> None:
 @contextmanager
 def _database(flags: Mapping[str, str | None]) -> Iterator[Database]:
     """Give the database that the settings name, and end with a sentence where something is wrong with it."""
-    with refusals_as_sentences(_EXIT_CODES, when_interrupted="nothing is half done; run the same command again."):
+    how_to_go_on = "nothing is half done; run the same command again."
+    with refusals_as_sentences(_EXIT_CODES, when_interrupted=how_to_go_on, extra="hub"):
         settings = load_settings(os.environ, flags=flags)
         from steelyard.hub.db.database import Database, Limits  # noqa: PLC0415  # It loads the extra `hub`.
 

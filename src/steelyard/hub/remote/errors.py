@@ -30,7 +30,7 @@ class WrongUse(RemoteError):
 
 
 class MissingExtra(RemoteError):
-    """This command needs the extra `hub`: pip install 'steelyard[hub]'."""
+    """A library of the extra `hub` is not installed."""
 
     code = "missing_extra"
 

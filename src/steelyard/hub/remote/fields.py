@@ -12,6 +12,7 @@ import click
 
 from steelyard.hub.remote.errors import MissingExtra
 from steelyard.hub.remote.nouns import BY_NAME
+from steelyard.shell.refusals import needs_extra
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -59,7 +60,7 @@ def schema_called(name: str) -> type[BaseModel]:
     except ModuleNotFoundError as error:
         if str(error.name).startswith("steelyard"):
             raise
-        raise MissingExtra from error
+        raise MissingExtra(f"{needs_extra('hub')} ({error}).") from error
     return schema
 
 

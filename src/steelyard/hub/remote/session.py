@@ -33,7 +33,7 @@ url_option = click.Option(
 @contextmanager
 def refusals() -> Iterator[None]:
     """End the process with one sentence where the block raises an error of ours."""
-    with refusals_as_sentences(_EXIT_CODES, when_interrupted="look with `list` at what was done."):
+    with refusals_as_sentences(_EXIT_CODES, when_interrupted="look with `list` at what was done.", extra="hub"):
         yield
 
 

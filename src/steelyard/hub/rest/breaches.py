@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from steelyard.hub.rest.fields import RULE_OF_PATTERN
+from steelyard.hub.rest.patterns import RULE_OF_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

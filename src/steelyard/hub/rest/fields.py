@@ -18,22 +18,10 @@ from pydantic import (
 )
 
 from steelyard.hall.canonical import canonical_json, require_plain_json
+from steelyard.hub.rest.patterns import NAME, SHA256, SLUG, WITHOUT_NUL
 
 _LARGEST_INTEGER = 2**31 - 1
 _MOST_JSON_CHARACTERS = 10_000
-WITHOUT_NUL = r"^[^\u0000]*$"  # PostgreSQL cannot store one.
-_SLUG = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
-# No control characters, and nothing that is invisible or turns the direction of a line: names stand in lists and pages,
-# where they must not look like something else.
-_NAME = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$"
-_SHA256 = r"^[0-9a-f]{64}$"
-# What a text that does not match is told, since a pattern is for machines.
-RULE_OF_PATTERN = {
-    WITHOUT_NUL: "holds a NUL character, which cannot be stored",
-    _SLUG: "must be 1 to 64 of a-z, 0-9, dot and hyphen, and neither begin nor end with a dot or hyphen",
-    _NAME: "holds a control character or an invisible one",
-    _SHA256: "must be a SHA-256 as 64 lowercase hexadecimal digits",
-}
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
@@ -53,7 +41,7 @@ def _in_utc(moment: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc)]
 Slug = Annotated[
     str,
-    StringConstraints(pattern=_SLUG),
+    StringConstraints(pattern=SLUG),
     Field(description="1 to 64 of a-z, 0-9, dot and hyphen; neither first nor last is a dot or hyphen."),
 ]
 Name = Annotated[
@@ -61,7 +49,7 @@ Name = Annotated[
     StringConstraints(
         min_length=1,
         max_length=200,
-        pattern=_NAME,
+        pattern=NAME,
     ),
     Field(description="Without control characters and invisible ones."),
 ]
@@ -70,7 +58,7 @@ Text = Annotated[
     StringConstraints(max_length=10_000, pattern=WITHOUT_NUL),
     Field(description="Without NUL, which PostgreSQL cannot store."),
 ]
-Sha256 = Annotated[str, StringConstraints(pattern=_SHA256), Field(description="Lowercase SHA-256.")]
+Sha256 = Annotated[str, StringConstraints(pattern=SHA256), Field(description="Lowercase SHA-256.")]
 Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
 
 

@@ -20,8 +20,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import WITHOUT_NUL, Body, Moment, Name, OpenObject, Sha256, Slug
+from steelyard.hub.rest.fields import Body, Moment, Name, OpenObject, Sha256, Slug
 from steelyard.hub.rest.paging import PageQuery
+from steelyard.hub.rest.patterns import WITHOUT_NUL
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, other_corpora, repeats
 
 if TYPE_CHECKING:
