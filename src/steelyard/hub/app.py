@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -106,15 +107,21 @@ def _api(database: Database) -> FastAPI:
     return api
 
 
-@functools.cache
 def build_document() -> dict[str, Any]:
-    """Return the OpenAPI document, which is every hub's and takes longer to make than all else.
+    """Return the OpenAPI document, which is every hub's; the caller may change it."""
+    document: dict[str, Any] = json.loads(_document_text())
+    return document
+
+
+@functools.cache
+def _document_text() -> str:
+    """Return the document as JSON. It takes longer to make than all else of a hub.
 
     What FastAPI does not know of the endpoints is added.
     """
     document = _api(Database("sqlite:///never-opened")).openapi()
     document["paths"].update(about_operations())
-    return merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document())
+    return json.dumps(merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document()))
 
 
 def _routes_of(api: FastAPI) -> list[tuple[str, set[str]]]:
