@@ -5,24 +5,23 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from starlette.responses import Response
 from starlette.routing import Route
 
 from steelyard.hub.rest.checks import Allowed
 from steelyard.hub.rest.openapi import plain_operation
-from steelyard.web.answers import JSONAnswer
+from steelyard.web.answers import JSONAnswer, MetricsAnswer
 from steelyard.web.errors import NotReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from steelyard.hub.metrics import Metrics
     from steelyard.web.admission import Admission
 
 OPEN_PATHS = ("/health", "/openapi.json")
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def about_routes(
@@ -40,7 +39,7 @@ def about_routes(
 
     async def show_metrics(request: Request) -> Response:
         await may_watch(request)
-        return Response(metrics.render(), headers={"Content-Type": METRICS_TYPE})
+        return MetricsAnswer(metrics.render())
 
     async def show_document(_request: Request) -> Response:
         return JSONAnswer(document)

@@ -1,4 +1,4 @@
-"""JSON answers, and the error envelope `{"error": {"code", "message"}}`."""
+"""JSON answers, metrics, and the error envelope `{"error": {"code", "message"}}`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from steelyard.web.errors import RequestRefused
 
 
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
 class JSONAnswer(Response):
     """A JSON response in UTF-8; NaN and infinity raise ValueError, since JSON has neither."""
 
@@ -23,6 +26,13 @@ class JSONAnswer(Response):
     def render(self, content: object) -> bytes:
         """Return *content* as JSON."""
         return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+class MetricsAnswer(Response):
+    """A room's metrics in Prometheus's text format."""
+
+    def __init__(self, rendered: bytes) -> None:
+        super().__init__(rendered, headers={"Content-Type": _METRICS_TYPE})
 
 
 class ErrorAnswer(JSONAnswer):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.responses import Response
 from starlette.routing import Route
 
 from steelyard.decide.api.openapi import openapi_document
 from steelyard.decide.domain.plans import plan_decide, plan_shared
 from steelyard.decide.domain.prompt import SEMIF_COMMIT
-from steelyard.web.answers import JSONAnswer
+from steelyard.web.answers import JSONAnswer, MetricsAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.departed import until_gone
 from steelyard.web.errors import NotReady
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from steelyard.decide.domain.plans import Plan
     from steelyard.decide.metrics import Metrics
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from steelyard.decide.settings import Settings
     from steelyard.web.admission import Admission, Permit
     from steelyard.web.departed import Watch
-
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class DecideApi:
@@ -101,7 +99,7 @@ class DecideApi:
 
     async def metrics(self, _request: Request) -> Response:
         """Return the counters."""
-        return Response(self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+        return MetricsAnswer(self._metrics.render())
 
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from steelyard.embed.api.openapi import openapi_document
 from steelyard.embed.domain.requests import request_from
-from steelyard.web.answers import JSONAnswer
+from steelyard.web.answers import JSONAnswer, MetricsAnswer
 from steelyard.web.bodies import read_json
 from steelyard.web.departed import until_gone
 from steelyard.web.errors import NotReady
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from steelyard.embed.settings import Settings
     from steelyard.embed.worker import Worker
     from steelyard.web.admission import Admission
-
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class EmbedApi:
@@ -101,7 +99,7 @@ class EmbedApi:
 
     async def metrics(self, _request: Request) -> Response:
         """Return the counters."""
-        return Response(self._metrics.render(), headers={"Content-Type": _METRICS_TYPE})
+        return MetricsAnswer(self._metrics.render())
 
     async def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
