@@ -51,9 +51,9 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def object_of(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
-    """Return the schema of an object."""
-    return {"type": "object", "required": list(required), "properties": required | (optional or {})}
+def object_of(required: Mapping[str, object], optional: Mapping[str, object] | None = None) -> Schema:
+    """Return the schema of an object whose fields have these schemas."""
+    return {"type": "object", "required": list(required), "properties": {**required, **(optional or {})}}
 
 
 def array_of(items: Schema, **rules: int) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from steelyard.hub.gateway.domain.calls import ENCODING_FORMATS, INPUT_TYPES, MOST_INPUTS
+from steelyard.web.openapi import object_of, ref
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,6 @@ _MEANINGS: Mapping[int, str] = {
     504: "The embedding server did not answer in time.",
 }
 _NAME_OF = {status: f"Gateway{status}" for status in _MEANINGS}
-_REF = "#/components/schemas/"
 _REQUEST_ID = {"x-request-id": {"$ref": "#/components/headers/x-request-id"}}
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
 _EXAMPLE_CALL = {"model": "stable", "input": "How do I get a refund?"}
@@ -87,19 +87,11 @@ def _refusal(status: int) -> dict[str, Any]:
     if status == 401:
         headers["WWW-Authenticate"] = {"description": "`Bearer`.", "schema": _STRING}
     kind, schema = ("application/problem+json", "Problem") if status == 400 else ("application/json", "OpenAIError")
-    return {"description": _MEANINGS[status], "headers": headers, "content": {kind: {"schema": _reference(schema)}}}
+    return {"description": _MEANINGS[status], "headers": headers, "content": {kind: {"schema": ref(schema)}}}
 
 
 def _content(schema: str, example: object) -> dict[str, Any]:
-    return {"application/json": {"schema": _reference(schema), "example": example}}
-
-
-def _reference(schema: str) -> dict[str, str]:
-    return {"$ref": _REF + schema}
-
-
-def _object(required: Mapping[str, object], optional: Mapping[str, object] | None = None) -> dict[str, Any]:
-    return {"type": "object", "required": list(required), "properties": {**required, **(optional or {})}}
+    return {"application/json": {"schema": ref(schema), "example": example}}
 
 
 def _or_null(schema: Mapping[str, object]) -> dict[str, Any]:
@@ -109,7 +101,7 @@ def _or_null(schema: Mapping[str, object]) -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     text = {"type": "string", "minLength": 1}
     texts = {"type": "array", "items": text, "minItems": 1, "maxItems": MOST_INPUTS}
-    call = _object(
+    call = object_of(
         {"model": {**text, "description": "The route: `stable`, or an experiment's slug."},
          "input": {"anyOf": [text, texts]}},
         {"encoding_format": _or_null({"enum": list(ENCODING_FORMATS)}),
@@ -118,16 +110,16 @@ def _schemas() -> dict[str, Any]:
          "user": {"description": "Ignored; OpenAI's clients send it."}},
     )  # fmt: skip
     vector = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {**_STRING, "contentEncoding": "base64"}]}
-    embedding = _object({"object": {"const": "embedding"}, "index": _INTEGER, "embedding": vector})
-    usage = _object({"prompt_tokens": _INTEGER, "total_tokens": _INTEGER})
-    model = _object({"id": _STRING, "object": {"const": "model"}, "created": _INTEGER, "owned_by": _STRING})
-    error = _object({"message": _STRING, "type": _STRING, "param": _or_null(_STRING), "code": _STRING})
+    embedding = object_of({"object": {"const": "embedding"}, "index": _INTEGER, "embedding": vector})
+    usage = object_of({"prompt_tokens": _INTEGER, "total_tokens": _INTEGER})
+    model = object_of({"id": _STRING, "object": {"const": "model"}, "created": _INTEGER, "owned_by": _STRING})
+    error = object_of({"message": _STRING, "type": _STRING, "param": _or_null(_STRING), "code": _STRING})
     listed = {"const": "list"}
     return {
         "NewEmbeddings": {**call, "additionalProperties": False},
-        "Embeddings": _object({
+        "Embeddings": object_of({
             "object": listed, "data": {"type": "array", "items": embedding}, "model": _STRING, "usage": usage,
         }),
-        "Models": _object({"object": listed, "data": {"type": "array", "items": model}}),
-        "OpenAIError": _object({"error": error}),
+        "Models": object_of({"object": listed, "data": {"type": "array", "items": model}}),
+        "OpenAIError": object_of({"error": error}),
     }  # fmt: skip
