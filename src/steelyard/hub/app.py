@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
     gateway = Gateway(settings, database, admission=admission, environ=environ)
-    api, document = _api(database, rule=settings.rule), build_document()
+    api, document = _api(database, rule=_rule(settings)), build_document()
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
     api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
     api.router.routes.extend(about)
@@ -109,7 +109,7 @@ def _api(database: Database, *, rule: Rule) -> FastAPI:
     )  # fmt: skip
     for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
-    api.include_router(comparisons_router(database, rule=rule.as_json()), prefix=_PREFIX)
+    api.include_router(comparisons_router(database, rule=asdict(rule)), prefix=_PREFIX)
     return api
 
 
@@ -148,6 +148,14 @@ def _guard(settings: Settings, database: Database) -> Guard:
         open_paths=OPEN_PATHS,
         failures=_buckets(settings.failures_per_minute / 60, burst=settings.failures_per_minute),
         calls=_buckets(settings.calls_per_second, burst=settings.calls_per_second * _BURST_S),
+    )
+
+
+def _rule(settings: Settings) -> Rule:
+    return Rule(
+        margin=settings.eligibility_margin,
+        minimum_cases=settings.eligibility_min_cases,
+        candidate_error_rate_limit=settings.eligibility_error_rate,
     )
 
 

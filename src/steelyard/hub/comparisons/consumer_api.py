@@ -164,7 +164,7 @@ def _claimed(database: Database, comparison: Comparison, *, token: str) -> schem
     return schemas.Claimed(
         comparison=schemas.shown(comparison),
         claim_token=token,
-        claim_expires_at=comparison.claim_expires_at,
+        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
         retrieval_settings=revision.retrieval_settings,
         cases=[schemas.ClaimedCase(**case_of(case)) for case in cases],
     )
@@ -175,7 +175,7 @@ def _heartbeat(comparison: Comparison) -> schemas.Heartbeat:
         status=comparison.status,
         cancel_requested=comparison.status == "cancel_requested",
         version=comparison.version,
-        claim_expires_at=comparison.claim_expires_at,
+        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
         current_completed_cases=comparison.current_completed_cases,
         candidate_completed_cases=comparison.candidate_completed_cases,
     )

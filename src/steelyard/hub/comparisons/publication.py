@@ -7,7 +7,6 @@ log's completed rows. The rest is checked again under the row's lock, as if noth
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from steelyard.hub.errors import EvidenceReused
 from steelyard.hub.suites import store as suites
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from typing import Any
     from uuid import UUID
@@ -73,7 +73,7 @@ def publish(database: Database, comparison_id: UUID, reported: Reported, *, acto
             verdict = _verdict(connection, grounds.comparison, reported, grounds, now=database.now(connection))
         evaluation = _evaluation(grounds, reported) if _completes(grounds.comparison, verdict) else None
         with database.write() as connection:
-            comparisons = Comparisons(connection, actor, lambda: database.now(connection))  # noqa: B023
+            comparisons = Comparisons(connection, actor, lambda: database.now(connection))
             outcome = _commit(comparisons, comparison_id, reported, grounds, evaluation)
         if outcome is not None:
             return outcome

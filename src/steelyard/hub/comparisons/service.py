@@ -7,7 +7,7 @@ event. A refusal is returned and not raised, since what the refused call found o
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steelyard.hall.canonical import sha256_of_json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from steelyard.hub.comparisons.domain.comparison import Intent
-    from steelyard.hub.comparisons.domain.protocol import Call, Ending, Verdict
+    from steelyard.hub.comparisons.domain.protocol import Ending, Verdict
     from steelyard.hub.principal import Actor
 
 

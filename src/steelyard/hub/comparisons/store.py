@@ -164,7 +164,7 @@ def _insert_run(connection: Connection, published: Published, leg: Leg) -> None:
 
 
 def _insert_evidence(connection: Connection, published: Published) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"gateway_request_id": result.row_id, "evaluation_run_id": run.id, "case_id": result.outcome.case_id}
         for run in published.runs.values()
         for result in run.results
