@@ -156,9 +156,7 @@ def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3) -> Stage:
         f"/project-bindings/{made.binding['id']}/current-deployment",
         deployment_id=made.production["id"], expected_version=1,
     ).json()  # fmt: skip
-    route = operator.make(
-        "/routes", project_binding_id=binding["id"], slug="next", deployment_id=made.candidate["id"]
-    )
+    route = operator.make("/routes", project_binding_id=binding["id"], slug="next", deployment_id=made.candidate["id"])
     [stable] = operator.get("/routes", project_binding_id=binding["id"], slug="stable").json()["items"]
     suite = operator.make("/suites", project_id=made.project["id"], slug="faq", name="Questions")
     content = revision(cases)

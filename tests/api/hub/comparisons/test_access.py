@@ -22,7 +22,7 @@ CONSUMER_CALLS = ("claim", "progress", "result", "finish")
 
 
 @pytest.fixture
-def viewer(stage) -> Caller:
+def viewer(stage: Stage) -> Caller:
     return stage.asked.caller("viewer")
 
 
