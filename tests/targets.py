@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tests.hub_api import deploy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.comparing import Stage
 
 
@@ -70,7 +72,7 @@ def revoke_client(stage: Stage) -> None:
 
 
 # What an operator may do while a comparison is active, with what undoes it.
-CHANGES = {
+CHANGES: dict[str, tuple[Callable[[Stage], None], Callable[[Stage], None] | None]] = {
     "pointer": (move_pointer, move_pointer_back),
     "route": (close_route, reopen_route),
     "binding": (close_binding, reopen_binding),
