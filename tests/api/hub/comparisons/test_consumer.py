@@ -391,6 +391,7 @@ def test_a_changed_target_is_found_kept_and_makes_room_for_a_new_intent(stage, n
 @pytest.mark.parametrize("name", [name for name, (_change, undo) in CHANGES.items() if undo])
 def test_a_change_that_was_undone_before_anybody_looked_is_none(stage, name, at):
     change, undo = CHANGES[name]
+    assert undo is not None
     comparison = stage.create()
     claim = stage.claim(comparison) if at == "result" else None
     change(stage)
