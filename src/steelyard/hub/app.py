@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ from steelyard.hall.errors import SteelyardError
 from steelyard.hub.about import OPEN_PATHS, about_operations, about_routes
 from steelyard.hub.audit.api import audit_router
 from steelyard.hub.catalog.api import catalog_router
+from steelyard.hub.comparisons.api import comparisons_router
+from steelyard.hub.comparisons.consumer_api import consumer_router
+from steelyard.hub.comparisons.domain.eligibility import Rule
 from steelyard.hub.credentials.api import credentials_router
 from steelyard.hub.credentials.guard import Guard
 from steelyard.hub.credentials.limits import Buckets
@@ -72,7 +75,7 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     admission = Admission(settings.max_in_progress)
     metrics = Metrics(in_progress=lambda: admission.in_progress)
     gateway = Gateway(settings, database, admission=admission, environ=environ)
-    api, document = _api(database), build_document()
+    api, document = _api(database, rule=_rule(settings)), build_document()
     about = about_routes(admission, metrics, is_healthy=lambda: gateway.is_healthy, document=document)
     api.router.routes[:0] = gateway.routes()  # First, for they have the traffic, and FastAPI tries each route twice.
     api.router.routes.extend(about)
@@ -89,11 +92,11 @@ def build_hub(settings: Settings, database: Database, *, environ: Mapping[str, s
     return Hub(app=app, admission=admission, gateway=gateway, document=document)
 
 
-def _api(database: Database) -> FastAPI:
+def _api(database: Database, *, rule: Rule) -> FastAPI:
     api = FastAPI(
         title="steelyard hub",
         version=version("steelyard"),
-        description="A catalogue of embedding deployments, and the gateway to them.",
+        description="A catalogue of embedding deployments, the gateway to them, and comparisons between them.",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -101,9 +104,12 @@ def _api(database: Database) -> FastAPI:
         telemetry=_NO_TELEMETRY,
         generate_unique_id_function=lambda route: route.name,
     )
-    routers = (catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router)
+    routers = (
+        catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router, consumer_router,
+    )  # fmt: skip
     for router in routers:
         api.include_router(router(database), prefix=_PREFIX)
+    api.include_router(comparisons_router(database, rule=asdict(rule)), prefix=_PREFIX)
     return api
 
 
@@ -119,7 +125,7 @@ def _document_text() -> str:
 
     What FastAPI does not know of the endpoints is added.
     """
-    document = _api(Database("sqlite:///never-opened")).openapi()
+    document = _api(Database("sqlite:///never-opened"), rule=Rule()).openapi()
     document["paths"].update(about_operations())
     return json.dumps(merge(complete(document, examples=examples(), open_paths=OPEN_PATHS), gateway_document()))
 
@@ -142,6 +148,14 @@ def _guard(settings: Settings, database: Database) -> Guard:
         open_paths=OPEN_PATHS,
         failures=_buckets(settings.failures_per_minute / 60, burst=settings.failures_per_minute),
         calls=_buckets(settings.calls_per_second, burst=settings.calls_per_second * _BURST_S),
+    )
+
+
+def _rule(settings: Settings) -> Rule:
+    return Rule(
+        margin=settings.eligibility_margin,
+        minimum_cases=settings.eligibility_min_cases,
+        candidate_error_rate_limit=settings.eligibility_error_rate,
     )
 
 

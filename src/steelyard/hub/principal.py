@@ -23,11 +23,15 @@ class Principal:
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who the audit trail names: a credential's public id, or `local` for a command on the hub's own machine."""
+    """Who the audit trail names.
 
-    role: Role | Literal["local"]
+    A credential's public id, `local` for a command on the hub's own machine, or `hub` for what no caller has decided.
+    """
+
+    role: Role | Literal["local", "hub"]
     name: str
     request_id: str | None
 
 
 LOCAL = Actor(role="local", name="local", request_id=None)
+HUB = Actor(role="hub", name="hub", request_id=None)

@@ -32,6 +32,16 @@ class Settings:
     calls_per_second: float
     failures_per_minute: float
     group_commit: bool
+    eligibility_margin: float
+    eligibility_min_cases: int
+    eligibility_error_rate: float
+
+
+def _share(text: str) -> float:
+    value = hall.number(text)
+    if not 0 <= value <= 1:
+        raise ValueError("must be from 0 to 1")
+    return value
 
 
 def _switch(text: str) -> bool:
@@ -55,6 +65,11 @@ TABLE = SettingsTable(PREFIX, (
             "one address gets a 401 for, in each process; further ones are a 429.", "60"),
     Setting("group_commit", _switch, True, "`on`: the log rows of requests that come together are committed together, "
             "which costs one wait for the disk and not one each. `off` is for measuring the difference.", "on"),
+    Setting("eligibility_margin", _share, 0.05, "How far the candidate's nDCG may lie below the current one's. "
+            "This and the next two are kept with a comparison when it is created.", "0.05"),
+    Setting("eligibility_min_cases", hall.integer, 30, "Fewest cases that a verdict other than ineligible rests on.",
+            "30"),
+    Setting("eligibility_error_rate", _share, 0.0, "Largest share of cases in which the candidate may fail.", "0"),
 ))  # fmt: skip
 
 

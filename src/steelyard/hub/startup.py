@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from steelyard.hub.comparisons.service import interrupt_all
 from steelyard.hub.credentials import service, store
 from steelyard.hub.credentials.domain import public_id_in
 from steelyard.hub.db import migrate
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from steelyard.hub.db.epoch import Hook
 
 # What a restore of the database ends, in the transaction that records it.
-ON_RESTORED: Sequence[Hook] = ()
+ON_RESTORED: Sequence[Hook] = (interrupt_all,)
 
 
 def open_database(url: str, *, upgrade: bool) -> Database:

@@ -22,6 +22,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "Route": ("project_binding_id", "slug", "kind", "deployment_id", "is_active", "version"),
     "Suite": ("slug", "name"),
+    "Comparison": ("capability", "pins_digest", "status", "version", "consumer_revision_sha256", "error_code"),
     "SuiteRevision": ("suite_id", "number", "digest", "retrieval_config_sha256", "case_count"),
 }  # fmt: skip
 

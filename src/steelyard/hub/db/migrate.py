@@ -20,7 +20,7 @@ from steelyard.hub.db import lineage
 from steelyard.hub.db.errors import DowngradeRefused, StoreCorrupt, StoreServed
 from steelyard.hub.db.lineage import Graph, current_revision
 from steelyard.hub.db.serving import alone
-from steelyard.hub.db.tables import audit_events, gateway_requests, store_lineage
+from steelyard.hub.db.tables import audit_events, comparisons, gateway_requests, store_lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ FOLDER = Path(__file__).parent / "migrations"
 # A number that no other program uses in the same PostgreSQL database: whoever changes the schema holds it.
 ADVISORY_LOCK = 0x5354_4545_4C59_4101
 # As long as one of these tables has a row, a downgrade is refused.
-HISTORY: list[Table] = [gateway_requests, audit_events]
+HISTORY: list[Table] = [gateway_requests, comparisons, audit_events]
 
 
 @functools.cache

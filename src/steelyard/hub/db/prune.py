@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import and_, func, or_, select
 
-from steelyard.hub.db.tables import audit_events, gateway_requests
+from steelyard.hub.db.tables import audit_events, evaluation_evidence, gateway_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Queries of one column, never null: the row ids of requests that something must be able to show for ever. Whoever
 # keeps such evidence adds a query here, and a foreign key to the request, which holds even without this.
-EVIDENCE: list[Select[int]] = []
+EVIDENCE: list[Select[int]] = [select(evaluation_evidence.c.gateway_request_id)]
 _BATCH_ROWS = 1000
 # No call takes as long, so a row without an end that is older is of a process that was killed.
 _LONGEST_CALL = timedelta(hours=1)

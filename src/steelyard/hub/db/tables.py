@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     MetaData,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    text,
 )
 
 from steelyard.hub.db.types import JsonText, RowId, UtcTime
@@ -280,6 +282,124 @@ gateway_requests = Table(
     Index(None, "service_client_id", "id"),
     Index(None, "project_binding_id", "id"),
     sqlite_autoincrement=True,
+)
+
+comparisons = Table(
+    "comparisons",
+    metadata,
+    Column("number", RowId, primary_key=True, autoincrement=True),  # The order in which they were made.
+    Column("id", Uuid, nullable=False, unique=True),
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("capability", String(64), nullable=False),
+    Column("project_binding_id", Uuid, ForeignKey("project_bindings.id"), nullable=False),
+    Column("consumer_client_id", Uuid, ForeignKey("service_clients.id"), nullable=False),
+    Column("suite_revision_id", Uuid, ForeignKey("suite_revisions.id"), nullable=False),
+    Column("current_deployment_id", Uuid, ForeignKey("deployments.id"), nullable=False),
+    Column("candidate_deployment_id", Uuid, ForeignKey("deployments.id"), nullable=False),
+    Column("candidate_route_id", Uuid, ForeignKey("routes.id"), nullable=False),
+    Column("corpus_sha256", String(SHA256_LENGTH), nullable=False),
+    Column("retrieval_config_sha256", String(SHA256_LENGTH), nullable=False),
+    Column("current_index_ref", Text, nullable=False),
+    Column("candidate_index_ref", Text, nullable=False),
+    Column("idempotency_key", String(128), nullable=False),
+    Column("input_sha256", String(SHA256_LENGTH), nullable=False),  # Of the creation, without its key.
+    Column("pins", JsonText, nullable=False),
+    Column("pins_digest", String(SHA256_LENGTH), nullable=False),
+    Column("rule", JsonText, nullable=False),  # By which eligibility will be decided, as set when it was made.
+    Column("case_count", Integer, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("claim_token_sha256", String(SHA256_LENGTH), nullable=True),
+    Column("claimed_at", UtcTime, nullable=True),
+    Column("lease_expires_at", UtcTime, nullable=True),
+    Column("deadline_at", UtcTime, nullable=True),
+    Column("current_completed_cases", Integer, nullable=False),
+    Column("candidate_completed_cases", Integer, nullable=False),
+    Column("cancelled_version", Integer, nullable=True),  # The version at which a cancel was accepted.
+    Column("closing_sha256", String(SHA256_LENGTH), nullable=True),  # Of the consumer's call that ended it.
+    Column("consumer_revision_sha256", String(SHA256_LENGTH), nullable=True),
+    Column("ended_at", UtcTime, nullable=True),
+    Column("error_code", String(64), nullable=True),
+    UniqueConstraint("project_binding_id", "idempotency_key"),
+    CheckConstraint(
+        "status IN ('pending', 'running', 'cancel_requested', 'completed', 'failed', 'cancelled', 'interrupted')",
+        name="status",
+    ),
+    CheckConstraint(
+        "(status IN ('pending', 'running', 'cancel_requested')) = (ended_at IS NULL)",
+        name="ended_at",
+    ),
+    CheckConstraint(
+        "status NOT IN ('running', 'cancel_requested') OR claim_token_sha256 IS NOT NULL",
+        name="claim_token",
+    ),
+    CheckConstraint("(claimed_at IS NULL) = (lease_expires_at IS NULL)", name="lease"),
+    CheckConstraint("(claimed_at IS NULL) = (deadline_at IS NULL)", name="deadline"),
+    CheckConstraint("(status = 'completed') = (consumer_revision_sha256 IS NOT NULL)", name="result"),
+    Index(None, "project_binding_id", "number"),
+    Index(
+        "uq_comparisons_active",
+        "project_binding_id",
+        unique=True,
+        sqlite_where=text("ended_at IS NULL"),
+        postgresql_where=text("ended_at IS NULL"),
+    ),
+    # All that can expire: at most one row for each binding.
+    Index(
+        "ix_comparisons_active",
+        "lease_expires_at",
+        sqlite_where=text("ended_at IS NULL"),
+        postgresql_where=text("ended_at IS NULL"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+# What a comparison was published with. These rows are written once, together, and never changed.
+
+evaluation_runs = Table(
+    "evaluation_runs",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("comparison_id", Uuid, ForeignKey("comparisons.id"), nullable=False),
+    Column("leg", String(16), nullable=False),
+    Column("deployment_id", Uuid, ForeignKey("deployments.id"), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    UniqueConstraint("comparison_id", "leg"),
+    CheckConstraint("leg IN ('current', 'candidate')", name="leg"),
+)
+
+evaluation_results = Table(
+    "evaluation_results",
+    metadata,
+    Column("evaluation_run_id", Uuid, ForeignKey("evaluation_runs.id"), primary_key=True),
+    Column("case_id", Uuid, primary_key=True),
+    Column("answer", JsonText, nullable=False),  # In the capability's form.
+    Column("latency_ms", Float, nullable=False),
+    Column("error_code", String(64), nullable=True),
+    Column("metrics", JsonText, nullable=False),  # An object {metric: value}.
+)
+
+evaluation_evidence = Table(
+    "evaluation_evidence",
+    metadata,
+    # A request is evidence for one case of one leg of one comparison, ever.
+    Column("gateway_request_id", RowId, ForeignKey("gateway_requests.id"), primary_key=True, autoincrement=False),
+    Column("evaluation_run_id", Uuid, nullable=False),
+    Column("case_id", Uuid, nullable=False),
+    ForeignKeyConstraint(
+        ["evaluation_run_id", "case_id"], ["evaluation_results.evaluation_run_id", "evaluation_results.case_id"]
+    ),
+    UniqueConstraint("evaluation_run_id", "case_id"),
+)
+
+evaluation_summaries = Table(
+    "evaluation_summaries",
+    metadata,
+    Column("comparison_id", Uuid, ForeignKey("comparisons.id"), primary_key=True),
+    Column("metrics_version", String(64), nullable=False),
+    Column("summary", JsonText, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )
 
 audit_events = Table(

@@ -15,6 +15,7 @@ from steelyard.hub.gateway.domain.entries import LoggedRequest, Status
 from steelyard.hub.rest.checks import Viewer
 from steelyard.hub.rest.fields import Moment
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
+from steelyard.hub.rest.patterns import REQUEST_ID
 
 
 class LogQuery(PageQuery):
@@ -25,7 +26,7 @@ class LogQuery(PageQuery):
     route_id: UUID | None = None
     deployment_id: UUID | None = None
     status: Status | None = None
-    request_id: Annotated[str | None, Field(None, pattern=r"^[0-9a-f]{32}$", description="An answer's x-request-id.")]
+    request_id: Annotated[str | None, Field(None, pattern=REQUEST_ID, description="An answer's x-request-id.")]
     started_since: Moment | None = Field(None, description="Requests that started at this time or later.")
     started_until: Moment | None = Field(None, description="Requests that started before this time.")
 

@@ -22,7 +22,8 @@ _TIMEOUT_S = 30.0
 class StrictRoute(APIRoute):
     """A route that makes the endpoint's checks before it reads a byte, and whose body is strict JSON in UTF-8.
 
-    So a caller who may not do something learns nothing about bodies, and costs no memory. Content-Type says nothing.
+    So a caller who may not do something learns nothing about bodies, and costs no memory. Content-Type says nothing. An
+    endpoint that can do without a body may be sent none.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -30,13 +31,14 @@ class StrictRoute(APIRoute):
         answer = super().get_route_handler()
         if self.body_field is None:
             return answer
+        may_be_absent = not self.body_field.field_info.is_required()
         checks = [part.call for part in self.dependant.dependencies if isinstance(part.call, Check)]
 
         async def read_and_answer(request: Request) -> Response:
             for check in checks:
                 await check(request)
             body = await read_body(request.scope, request.receive, limit=MOST_BODY_BYTES, timeout_s=_TIMEOUT_S)
-            return await answer(_ReadRequest(request, body=body))
+            return await answer(request if may_be_absent and not body else _ReadRequest(request, body=body))
 
         return read_and_answer
 

@@ -19,7 +19,7 @@ from steelyard.hub.db.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from steelyard.hub.errors import BrokenRule, Conflict, HubError, NotAuthorised, UnknownThing, VersionConflict
+from steelyard.hub.errors import BrokenRule, Conflict, HubError, NotAuthorised, ResultRefused, UnknownThing
 from steelyard.hub.rest.breaches import breach
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.errors import RequestRefused
@@ -85,8 +85,8 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The request: the same id as in the header x-request-id, as a URN.")
     code: str = Field(description="A stable name to program against.")
-    current_version: int | None = Field(None, description="With VERSION_CONFLICT: the thing's present version.")
-    errors: list[Breach] | None = Field(None, description="With INVALID_REQUEST: each rule that is broken.")
+    current_version: int | None = Field(None, description="With a conflict about a thing's state: its version.")
+    errors: list[Breach] | None = Field(None, description="With a 422: each rule that is broken, at most 20.")
 
 
 class ProblemAnswer(JSONAnswer):
@@ -112,8 +112,8 @@ def problem_for(error: Exception, *, request_id: str, names: Collection[str] = (
         _log_failed_store(error)
         return _problem(error, status, request_id, headers=_retry_after(error))
     if isinstance(error, HubError) and status is not None:
-        version = error.current_version if isinstance(error, VersionConflict) else None
-        return _problem(error, status, request_id, current_version=version)
+        version = error.current_version if isinstance(error, Conflict) else None
+        return _problem(error, status, request_id, current_version=version, errors=_breaches(error))
     return _problem(Unforeseen(), 500, request_id)
 
 
@@ -154,6 +154,12 @@ def _invalid(error: RequestValidationError, request_id: str, names: Collection[s
     breaches = [breach(item, names=names) for item in error.errors()[:_MOST_BREACHES]]
     detail = "; ".join(f"{found['where']} {found['rule']}" for found in breaches[:3])
     return _problem(BrokenRule(detail), 422, request_id, errors=breaches)
+
+
+def _breaches(error: HubError) -> list[dict[str, str]] | None:
+    if not isinstance(error, ResultRefused) or not error.places:
+        return None
+    return [{"where": f"body.{place}", "rule": error.rule} for place in error.places[:_MOST_BREACHES]]
 
 
 def _log_failed_store(error: StoreError) -> None:

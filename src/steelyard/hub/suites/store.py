@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from steelyard.hub.db.errors import UniqueViolated
 from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import suite_cases, suite_revisions, suites
-from steelyard.hub.errors import SlugTaken, UnknownThing
+from steelyard.hub.errors import SlugTaken, UnknownReference, UnknownThing
 from steelyard.hub.suites.domain import Case, Review, Suite, SuiteRevision
 
 if TYPE_CHECKING:
@@ -64,6 +64,20 @@ def get_revision(connection: Connection, revision_id: UUID) -> SuiteRevision:
     if row is None:
         raise UnknownThing("No suite revision has this id")
     return SuiteRevision(**row._mapping)
+
+
+def refer_revision(connection: Connection, revision_id: UUID) -> SuiteRevision:
+    """Return the revision that another thing names; raises UnknownReference."""
+    try:
+        return get_revision(connection, revision_id)
+    except UnknownThing as error:
+        raise UnknownReference("No suite revision has the id that was sent for it") from error
+
+
+def cases_of(connection: Connection, revision_id: UUID) -> list[Case]:
+    """Return all of a revision's cases, in its order."""
+    query = select(suite_cases).filter_by(suite_revision_id=revision_id).order_by(suite_cases.c.position)
+    return [_case(row) for row in connection.execute(query)]
 
 
 def revision_with(connection: Connection, suite_id: UUID, *, digest: str) -> SuiteRevision | None:
