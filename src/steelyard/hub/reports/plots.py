@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from steelyard.hall.texts import shorten
 from steelyard.hub.reports.document import CLOCKS, LEGS
 from steelyard.hub.reports.figures import interval, milliseconds, signed
 
@@ -21,6 +22,7 @@ _LEFT, _RIGHT = 3.0, 97.0
 _BINS = 24
 _SKEWED = 30  # From this ratio of the longest to the shortest time on, the axis is logarithmic.
 _MOST_POWERS = 4
+_QUERY = 120
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 
 
@@ -137,7 +139,7 @@ def _delta(metric: Metric, axis: Axis, margin: float) -> Delta:
     low, middle, high = (axis.at(value) for value in _bounds(metric))
     limit = _margin(metric, margin)
     figures = f"{signed(metric.delta)} {interval(metric.interval)}"
-    return Delta(metric.title, figures, low, middle, high, axis.at(limit[0]) if limit else None)
+    return Delta(shorten(metric.title), figures, low, middle, high, axis.at(limit[0]) if limit else None)
 
 
 def _padded(least: float, most: float) -> Axis:
@@ -146,8 +148,8 @@ def _padded(least: float, most: float) -> Axis:
 
 
 def _ticks(axis: Axis) -> tuple[Tick, ...]:
-    """Return at most five marks at round numbers."""
-    raw = (axis.most - axis.least) / 4
+    """Return two to six marks at round numbers."""
+    raw = (axis.most - axis.least) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in _STEPS if power * factor >= raw * 0.999)
     digits = max(0, -math.floor(math.log10(step)))
@@ -164,7 +166,7 @@ def case_bars(report: Report) -> Bars | None:
     most = max(abs(_improvement(case)) for case in ordered) or 1.0
     width = (_RIGHT - _LEFT) / len(ordered)
     bars = tuple(_bar(case, most, left=_LEFT + place * width, width=width) for place, case in enumerate(ordered))
-    return Bars(bars, f"{most:.2f}", report.primary.title, _counts(bars))
+    return Bars(bars, f"{most:.2f}", shorten(report.primary.title), _counts(bars))
 
 
 def _improvement(case: Case) -> float:
@@ -181,7 +183,7 @@ def _bar(case: Case, most: float, *, left: float, width: float) -> Bar:
         top=round(50 - height, 2) if value > 0 else 49 if kind == "tie" else 50,
         height=2 if kind == "tie" else height,
         kind=f"{kind} critical" if case.is_critical else kind,
-        told=f"{signed(case.delta)} {case.query[:120]}",
+        told=f"{signed(case.delta)} {shorten(case.query, limit=_QUERY)}",
     )
 
 

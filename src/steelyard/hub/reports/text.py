@@ -23,7 +23,8 @@ _GAP = "  "
 
 def as_text(report: Report) -> str:
     """Return *report* in lines of at most 100 characters, its tables of at most 120."""
-    lines = [title_of(report), "=" * min(len(title_of(report)), _WIDTH)]
+    title = _wrapped(title_of(report))
+    lines = [*title, "=" * max(map(len, title))]
     for section in outline(report):
         lines += ["", section.title, "-" * len(section.title)]
         for block in section.blocks:

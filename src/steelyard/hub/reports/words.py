@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from steelyard.hall.texts import shorten
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -59,7 +61,7 @@ def statements(comparison: Mapping[str, Any]) -> tuple[str, ...]:
         return ("No rankings were reported.", _NOT_PROMOTED)
     reported = (
         "The rankings are the consumer's report and not the hub's own measurement; the revision digest "
-        f"{revision} says which implementation reported them. The hub checked each answered case against a "
+        f"{shorten(revision)} says which implementation reported them. The hub checked each answered case against a "
         "completed request of its own gateway."
     )
     return reported, _NOT_PROMOTED
