@@ -147,7 +147,7 @@ def sides_table(report: Report) -> Table:
         (shorten(name), _cell(current.get(name)), _cell(candidate.get(name)), _differs(current, candidate, name))
         for name in names
     )
-    return Table("Pins of both sides", (Column("pin"), Column("current"), Column("candidate"), Column("≠")), rows)
+    return Table("Pins of both sides", (Column("pin"), Column("current"), Column("candidate"), Column("≠", True)), rows)
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
