@@ -32,8 +32,8 @@ def _report(
 
     Exit code: 0 whatever the verdict; with --fail-unless-eligible 3 unless it is `eligible`; 1 where the hub says no.
     """
-    from steelyard.hub.reports.document import report_of  # noqa: PLC0415  # It is needed here alone.
     from steelyard.hub.reports.formats import FORMATS  # noqa: PLC0415  # It loads the template engine.
+    from steelyard.hub.reports.reading import report_of  # noqa: PLC0415  # It is needed here alone.
 
     with asking(url) as client:
         comparison = client.get(_COLLECTION, comparison_id)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 # The empty name stands for whatever a newer hub may say.
 STATUSES = {
-    "": "This version of the report does not know the state.",
     "pending": (
         "Its consumer has not claimed it. Nothing starts by itself: run the consumer, or cancel the comparison, which "
         "ends at once."
@@ -24,13 +23,13 @@ STATUSES = {
     "failed": "The consumer gave up. Nothing it had done so far counts.",
     "cancelled": "It was cancelled before it had a result.",
     "interrupted": "The hub ended it before it had a result.",
+    "": "This version of the report does not know the state.",
 }
 _ANEW = (
     "See that the old consumer no longer works, then create a new comparison with a new idempotency key; this one is "
     "never taken up again."
 )
 CODES = {
-    "": f"The code is the consumer's own: its log says more. {_ANEW}",
     "COMPARISON_CLAIM_EXPIRED": (
         f"The consumer fell silent: it neither reported progress in time nor finished before the deadline. {_ANEW}"
     ),
@@ -42,12 +41,13 @@ CODES = {
     "COMPARISON_RESTORE_INTERRUPTED": (
         f"The hub's database was restored from a backup, which ends every comparison that was under way. {_ANEW}"
     ),
+    "": f"The code is the consumer's own: its log says more. {_ANEW}",
 }
 VERDICTS = {
-    "": "This version of the report does not know the verdict.",
     "eligible": "On this suite nothing speaks against the candidate. Whether to promote it is an operator's decision.",
     "ineligible": "On this evidence the candidate must not take the current deployment's place.",
     "inconclusive": "This suite does not settle whether the candidate is good enough.",
+    "": "This version of the report does not know the verdict.",
 }
 _NOT_PROMOTED = (
     "Nothing was promoted: a comparison moves no traffic, and only 'steelyard hub bindings set-current' does."

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.hub.reports.comparisons import case, cases, comparison, completed, metric, of_leg, outcome
 
-from steelyard.hub.reports.document import report_of
 from steelyard.hub.reports.formats import FORMATS
+from steelyard.hub.reports.reading import report_of
 from steelyard.hub.reports.words import CODES, STATUSES, VERDICTS
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.hub.reports.comparisons import cases, comparison, completed
 
-from steelyard.hub.reports.document import report_of
 from steelyard.hub.reports.formats import FORMATS
+from steelyard.hub.reports.reading import report_of
 
 FOLDER = Path(__file__).parents[3] / "golden" / "reports"
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "html": "html"}

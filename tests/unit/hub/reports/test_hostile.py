@@ -11,10 +11,10 @@ from markdown_it import MarkdownIt
 from tests.unit.hub.reports.comparisons import cases, completed
 from tests.unit.hub.reports.pages import read_page
 
-from steelyard.hub.reports.document import report_of
 from steelyard.hub.reports.formats import FORMATS, as_json
 from steelyard.hub.reports.markdown import as_markdown
 from steelyard.hub.reports.page import as_html
+from steelyard.hub.reports.reading import report_of
 from steelyard.hub.reports.text import as_text
 
 HOSTILE = [

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.hub.reports.comparisons import cases, comparison, completed
 from tests.unit.hub.reports.pages import read_page
 
-from steelyard.hub.reports.document import report_of
 from steelyard.hub.reports.page import as_html
+from steelyard.hub.reports.reading import report_of
 
 PAGE = as_html(report_of(completed(), cases()))
 PENDING = as_html(report_of(comparison("pending"), []))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.hub.reports.comparisons import case, completed, metric, outcome
 
 from steelyard.hub.reports import plots
-from steelyard.hub.reports.document import report_of
+from steelyard.hub.reports.reading import report_of
 
 SHARES = st.floats(0, 1)
 TIMES = st.floats(0, 1e6, allow_subnormal=False)
