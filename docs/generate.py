@@ -36,7 +36,7 @@ from steelyard.shell.refusals import EXIT_FAILED
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from steelyard.hall.settings import SettingsTable
 
@@ -136,7 +136,7 @@ def _gateway_status(kind: type[GatewayError]) -> int:
     return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
 
 
-PARTS = {
+PARTS: Mapping[str, Callable[[], str]] = {
     "settings": lambda: settings(DECIDE_SETTINGS),
     "errors": lambda: errors(decide_errors.STATUS_OF),
     "metrics": lambda: metrics(DecideMetrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render()),
