@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection
+    from sqlalchemy.sql.functions import Function
 
     # Told how many rows, or pages, are done, and of how many.
     Progress = Callable[[int, int], object]
@@ -59,7 +60,7 @@ def clear_rows(connection: Connection) -> None:
 def _count(connection: Connection, table: Table) -> int:
     """Return the largest row id that *table* has ever given."""
     if connection.dialect.name == "postgresql":
-        sequence = connection.scalar(select(func.pg_get_serial_sequence(table.name, "id")))
+        sequence = connection.scalar(select(_sequence_of(table)))
         query = text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608  # Our own.
         return int(connection.scalar(query) or 0)
     query = text("SELECT seq FROM sqlite_sequence WHERE name = :name")
@@ -68,10 +69,14 @@ def _count(connection: Connection, table: Table) -> int:
 
 def _set_count(connection: Connection, table: Table, count: int) -> None:
     if connection.dialect.name == "postgresql":
-        sequence = func.pg_get_serial_sequence(table.name, "id")
-        connection.execute(select(func.setval(sequence, max(count, 1), count > 0)))
+        connection.execute(select(func.setval(_sequence_of(table), max(count, 1), count > 0)))
         return
     connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": table.name})
     if count:
         row = {"name": table.name, "count": count}
         connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :count)"), row)
+
+
+def _sequence_of(table: Table) -> Function[str]:
+    [counted] = table.primary_key.columns
+    return func.pg_get_serial_sequence(table.name, counted.name)
