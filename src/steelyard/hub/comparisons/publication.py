@@ -19,7 +19,7 @@ from steelyard.hub.comparisons.domain.measured import ReportedLeg
 from steelyard.hub.comparisons.domain.published import Published, Result, Run
 from steelyard.hub.comparisons.domain.summary import evaluate
 from steelyard.hub.comparisons.service import Comparisons, Outcome, is_comparison_drifted
-from steelyard.hub.errors import EvidenceReused
+from steelyard.hub.errors import ResultRefused
 from steelyard.hub.suites import store as suites
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _commit(
     try:
         with connection.begin_nested():
             store.insert_published(connection, _published(verdict.after, reported, grounds, evaluation))
-    except EvidenceReused as refusal:  # By another result, since the log was read.
+    except ResultRefused as refusal:  # The log has changed since it was read.
         return Outcome(None, refusal)
     return comparisons.settle(before, verdict)
 

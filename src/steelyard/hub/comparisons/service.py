@@ -63,10 +63,7 @@ class Comparisons:
 
     def create(self, intent: Intent, *, key: str, rule: Mapping[str, Any]) -> Outcome:
         """Keep an intent; a repeat with its key gives what it made the first time."""
-        try:
-            return self._replay(intent, key=key) or self._create(intent, key=key, rule=rule)
-        except HubError as refusal:  # Until then only an expired claim has been written.
-            return Outcome(None, refusal)
+        return self._replay(intent, key=key) or self._create(intent, key=key, rule=rule)
 
     def reconcile(self, comparison_id: UUID) -> Comparison:
         """Interrupt the comparison if its claim has expired."""
@@ -119,15 +116,24 @@ class Comparisons:
         return self.settle(before, decide(before, self.clock()))
 
     def _replay(self, intent: Intent, *, key: str) -> Outcome | None:
-        """Return what this key has made, None where it is new; raises KeyReused."""
+        """Return what this key has made, or a refusal where that was of another input; None where the key is new."""
         made = store.with_key(self.connection, intent.project_binding_id, key=key)
         if made is None:
             return None
         if made.input_sha256 != intents.input_digest(intent):
-            raise KeyReused
+            return Outcome(None, KeyReused())
         return Outcome(self.reconcile(made.id))
 
     def _create(self, intent: Intent, *, key: str, rule: Mapping[str, Any]) -> Outcome:
+        try:
+            comparison = self._insert(intent, key=key, rule=rule)
+        except HubError as refusal:  # Another creation with this key may have come in since it was looked for.
+            return self._replay(intent, key=key) or Outcome(None, refusal)
+        self._record("comparison.create", None, comparison)
+        return Outcome(comparison, is_new=True)
+
+    def _insert(self, intent: Intent, *, key: str, rule: Mapping[str, Any]) -> Comparison:
+        """Add the comparison; after a HubError that it raises an expired claim may have been written, and no more."""
         active = store.active_of(self.connection, intent.project_binding_id)
         is_taken = active is not None and self.reconcile(active.id).is_active
         comparison = self._checked(intent, key=key, rule=rule)
@@ -135,13 +141,9 @@ class Comparisons:
             raise ComparisonActive
         try:
             store.insert(self.connection, comparison)
-        except UniqueViolated:  # Another creation was faster: with this key, or with another.
-            replayed = self._replay(intent, key=key)
-            if replayed is None:
-                raise ComparisonActive from None
-            return replayed
-        self._record("comparison.create", None, comparison)
-        return Outcome(comparison, is_new=True)
+        except UniqueViolated:
+            raise ComparisonActive from None
+        return comparison
 
     def _checked(self, intent: Intent, *, key: str, rule: Mapping[str, Any]) -> Comparison:
         """Return the comparison that *intent* makes; raises BrokenRule or NotEligible."""

@@ -11,7 +11,7 @@ from steelyard.hub.comparisons.domain.capability import LEGS, Leg
 from steelyard.hub.comparisons.domain.comparison import Comparison, Intent
 from steelyard.hub.comparisons.domain.evidence import LoggedCall
 from steelyard.hub.comparisons.domain.published import CaseReport, LegReport, Published
-from steelyard.hub.db.errors import UniqueViolated
+from steelyard.hub.db.errors import ConstraintViolated, UniqueViolated
 from steelyard.hub.db.locks import locked
 from steelyard.hub.db.tables import (
     comparisons,
@@ -22,7 +22,7 @@ from steelyard.hub.db.tables import (
     gateway_requests,
     suite_cases,
 )
-from steelyard.hub.errors import EvidenceReused, UnknownThing
+from steelyard.hub.errors import EvidenceReused, EvidenceUnknown, UnknownThing
 from steelyard.hub.suites import store as suites
 
 if TYPE_CHECKING:
@@ -122,7 +122,10 @@ def logged_calls(connection: Connection, request_ids: Iterable[str]) -> dict[str
 
 
 def insert_published(connection: Connection, published: Published) -> None:
-    """Add both evaluation runs, their results and evidence, and the summary; raises EvidenceReused."""
+    """Add both evaluation runs, their results and evidence, and the summary; raises EvidenceReused or EvidenceUnknown.
+
+    Both mean that the log is no longer as it was read: a request has become evidence, or has been pruned.
+    """
     for leg in LEGS:
         _insert_run(connection, published, leg)
     connection.execute(
@@ -177,6 +180,8 @@ def _insert_evidence(connection: Connection, published: Published) -> None:
         connection.execute(evaluation_evidence.insert(), sorted(rows, key=lambda row: row["gateway_request_id"]))
     except UniqueViolated as error:
         raise EvidenceReused from error
+    except ConstraintViolated as error:
+        raise EvidenceUnknown from error
 
 
 def summaries_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:

@@ -132,18 +132,28 @@ def progress(comparison: Comparison, call: Call, *, current: int, candidate: int
 def cancel(comparison: Comparison, *, expected_version: int, now: datetime) -> Verdict:
     """Cancel a pending comparison at once; ask the consumer of a running one to stop."""
     comparison = reconciled(comparison, now=now)
-    if comparison.cancelled_version == expected_version:
+    if _is_cancel_accepted(comparison, expected_version):
         return Verdict(comparison)
     if not comparison.is_active:
         return Verdict(comparison, _ended_refusal(comparison))
     if comparison.version != expected_version:
         return Verdict(comparison, VersionConflict(current_version=comparison.version))
-    if comparison.status == "cancel_requested":
-        return Verdict(comparison)
     asked = replace(comparison, cancelled_version=expected_version)
     if comparison.status == "pending":
         return Verdict(_ended(asked, "cancelled", at=now))
     return Verdict(replace(asked, status="cancel_requested", version=comparison.version + 1))
+
+
+def _is_cancel_accepted(comparison: Comparison, version: int) -> bool:
+    """Tell whether a cancel with *version* has been accepted: by it, or after it, when its consumer was asked to stop.
+
+    It stays so when the comparison has ended, since the answer may have been lost.
+    """
+    if comparison.cancelled_version is None:
+        return False
+    return version == comparison.cancelled_version or (
+        comparison.claimed_at is not None and version == comparison.cancelled_version + 1
+    )
 
 
 def finish(comparison: Comparison, call: Call, *, outcome: Ending, error_code: str | None) -> Verdict:
