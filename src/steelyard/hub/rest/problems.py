@@ -20,7 +20,7 @@ from steelyard.hub.db.errors import (
     StoreUnavailable,
 )
 from steelyard.hub.errors import BrokenRule, Conflict, HubError, NotAuthorised, ResultRefused, UnknownThing
-from steelyard.hub.rest.breaches import breach
+from steelyard.hub.rest.breaches import MOST_BREACHES, breach
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.errors import RequestRefused
 
@@ -60,7 +60,6 @@ STATUS_OF: Mapping[type[SteelyardError], int] = {
 }
 # Seconds after which another try may go better: a lock is soon free, the rest takes an operator.
 RETRY_AFTER_S: Mapping[type[StoreError], int] = {StoreBusy: 1, StoreUnavailable: 5, StoreFull: 60, StoreReadOnly: 60}
-_MOST_BREACHES = 20
 _EXAMPLE_ID = "urn:uuid:0d9cd3f5-4d2f-4a60-8a3b-0a4f8d2b6f11"
 
 
@@ -151,7 +150,7 @@ def _problem(
 
 
 def _invalid(error: RequestValidationError, request_id: str, names: Collection[str]) -> ProblemAnswer:
-    breaches = [breach(item, names=names) for item in error.errors()[:_MOST_BREACHES]]
+    breaches = [breach(item, names=names) for item in error.errors()[:MOST_BREACHES]]
     detail = "; ".join(f"{found['where']} {found['rule']}" for found in breaches[:3])
     return _problem(BrokenRule(detail), 422, request_id, errors=breaches)
 
@@ -159,7 +158,7 @@ def _invalid(error: RequestValidationError, request_id: str, names: Collection[s
 def _breaches(error: HubError) -> list[dict[str, str]] | None:
     if not isinstance(error, ResultRefused) or not error.places:
         return None
-    return [{"where": f"body.{place}", "rule": error.rule} for place in error.places[:_MOST_BREACHES]]
+    return [{"where": f"body.{place}", "rule": error.rule} for place in error.places[:MOST_BREACHES]]
 
 
 def _log_failed_store(error: StoreError) -> None:
