@@ -38,7 +38,18 @@ def check_problem(status, headers, body):
     assert headers["content-type"] == "application/problem+json"
     assert problem["code"] in CODES[status], problem
     assert problem["status"] == status
-    assert set(problem) <= {"type", "title", "status", "detail", "instance", "code", "current_version", "errors"}
+    assert set(problem) <= {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "instance",
+        "code",
+        "retryable",
+        "current_version",
+        "errors",
+    }
+    assert problem.get("retryable") == (True if status in (408, 429, 503) else None)
     assert CANARY not in str(body)
     assert CANARY not in str(headers)
     assert len(body) < 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
@@ -60,6 +60,7 @@ STATUS_OF: Mapping[type[SteelyardError], int] = {
 }
 # Seconds after which another try may go better: a lock is soon free, the rest takes an operator.
 RETRY_AFTER_S: Mapping[type[StoreError], int] = {StoreBusy: 1, StoreUnavailable: 5, StoreFull: 60, StoreReadOnly: 60}
+_RETRYABLE = frozenset({408, 429, 503})  # It is about the moment, and not about the request.
 _EXAMPLE_ID = "urn:uuid:0d9cd3f5-4d2f-4a60-8a3b-0a4f8d2b6f11"
 
 
@@ -84,6 +85,10 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The request: the same id as in the header x-request-id, as a URN.")
     code: str = Field(description="A stable name to program against.")
+    retryable: Literal[True] | None = Field(
+        None,
+        description="With a 408, 429 or 503: the same request may succeed later, after Retry-After if it is there.",
+    )
     current_version: int | None = Field(None, description="With a conflict about a thing's state: its version.")
     errors: list[Breach] | None = Field(None, description="With a 422: each rule that is broken, at most 20.")
 
@@ -144,6 +149,7 @@ def _problem(
         "detail": str(error),
         "instance": uuid.UUID(request_id).urn,
         "code": error.code.upper(),
+        **({"retryable": True} if status in _RETRYABLE else {}),
         **{name: value for name, value in extra.items() if value is not None},
     }
     return ProblemAnswer(content, status_code=status, headers=dict(headers or {}))
