@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from tests.comparing import PATH, make_stage
 from tests.hub_api import Asked
 from tests.problems import refused
-from tests.targets import CHANGES, move_pointer
+from tests.targets import CHANGES, close_route, move_pointer, move_pointer_back
 
 from steelyard.hub.db import tables
 from steelyard.hub.db.database import Database
@@ -399,6 +399,32 @@ def test_a_change_that_was_undone_before_anybody_looked_is_none(stage, name, at)
     claim = claim or stage.claim(comparison)
     answer = stage.call(comparison, "result", **stage.result(claim))
     assert (answer.status_code, answer.json()["status"]) == (200, "completed")
+
+
+def test_of_several_faults_of_a_result_the_first_in_the_contracts_order_is_told(stage):
+    """Shape, end, token, state, pins, target, evidence."""
+    comparison, claim = stage.claimed()
+    evidence = stage.result(claim, current_gateway_requests={})
+    pins = {**evidence, "pins_digest": "ef" * 32}
+    token = {**pins, "claim_token": "steelyard_claim_canary"}
+    shape = {**token, "consumer_revision_sha256": "EF" * 32}
+    move_pointer(stage)
+    refused(stage.call(comparison, "result", **shape), 422, "INVALID_REQUEST")
+    refused(stage.call(comparison, "result", **token), 403, "WRONG_CLAIM_TOKEN")
+    refused(stage.call(comparison, "result", **pins), 409, "COMPARISON_PINS_MISMATCH")
+    assert stage.read(comparison)["status"] == "running"
+    stage.operator.post(f"{PATH}/{comparison['id']}/cancel", expected_version=2)
+    refused(stage.call(comparison, "result", **token), 403, "WRONG_CLAIM_TOKEN")
+    refused(stage.call(comparison, "result", **pins), 409, "COMPARISON_CANCEL_REQUESTED")
+    assert stage.read(comparison)["status"] == "cancel_requested"
+    stage.call(comparison, "finish", **failed(claim))
+    refused(stage.call(comparison, "result", **shape), 422, "INVALID_REQUEST")
+    refused(stage.call(comparison, "result", **token), 409, "COMPARISON_ENDED")
+    move_pointer_back(stage)
+    comparison, claim = stage.claimed()
+    evidence = stage.result(claim, current_gateway_requests={})
+    close_route(stage)
+    refused(stage.call(comparison, "result", **evidence), 409, "COMPARISON_TARGET_CHANGED")
 
 
 def test_progress_and_an_end_without_a_result_do_not_look_at_the_target(stage):
