@@ -27,6 +27,7 @@ from steelyard.hub.errors import HubError
 from steelyard.hub.gateway.api import STATUS_OF as GATEWAY_STATUS_OF
 from steelyard.hub.gateway.domain.errors import GatewayError
 from steelyard.hub.metrics import Metrics as HubMetrics
+from steelyard.hub.reports.words import CODES, STATUSES
 from steelyard.hub.rest.problems import TITLE_OF, Unforeseen, status_of
 from steelyard.hub.settings import TABLE as HUB_SETTINGS
 from steelyard.models.catalogue import CATALOGUE
@@ -35,7 +36,7 @@ from steelyard.shell.refusals import EXIT_FAILED
 from steelyard.web.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from steelyard.hall.settings import SettingsTable
 
@@ -105,6 +106,12 @@ def gateway_errors() -> str:
     return errors({kind: _gateway_status(kind) for kind in kinds})
 
 
+def meanings(of: Mapping[str, str], *, name: str, other: str) -> str:
+    """Return the table of what a comparison's states or codes mean; *other* stands for those not known by name."""
+    rows = [(f"`{word}`" if word else other, meaning) for word, meaning in of.items()]
+    return _table((name, "meaning"), [row for row in rows if row[0]])
+
+
 def hub_errors() -> str:
     """Return the table of the hub's problems."""
     kinds: list[type[SteelyardError]] = [*kinds_below(HubError), *kinds_below(StoreError), Unforeseen]
@@ -129,7 +136,7 @@ def _gateway_status(kind: type[GatewayError]) -> int:
     return next(GATEWAY_STATUS_OF[parent] for parent in kind.__mro__ if parent in GATEWAY_STATUS_OF)
 
 
-PARTS = {
+PARTS: Mapping[str, Callable[[], str]] = {
     "settings": lambda: settings(DECIDE_SETTINGS),
     "errors": lambda: errors(decide_errors.STATUS_OF),
     "metrics": lambda: metrics(DecideMetrics(queue_depth=lambda: 0, running_seconds=lambda: 0).render()),
@@ -144,6 +151,8 @@ PARTS = {
     "hub_metrics": lambda: metrics(HubMetrics(in_progress=lambda: 0).render()),
     "store": store,
     "gateway_errors": gateway_errors,
+    "comparison_states": lambda: meanings(STATUSES, name="state", other=""),
+    "comparison_codes": lambda: meanings(CODES, name="error code", other="another"),
 }
 
 

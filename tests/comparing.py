@@ -156,11 +156,9 @@ def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3) -> Stage:
         f"/project-bindings/{made.binding['id']}/current-deployment",
         deployment_id=made.production["id"], expected_version=1,
     ).json()  # fmt: skip
-    route = operator.make(
-        "/routes", project_binding_id=binding["id"], slug="next", deployment_id=made.candidate["id"]
-    )
+    route = operator.make("/routes", project_binding_id=binding["id"], slug="next", deployment_id=made.candidate["id"])
     [stable] = operator.get("/routes", project_binding_id=binding["id"], slug="stable").json()["items"]
-    suite = operator.make("/suites", project_id=made.project["id"], slug="faq", name="Questions")
+    suite = operator.make("/suites", project_id=made.project["id"], slug="questions", name="Questions")
     content = revision(cases)
     imported = operator.make(f"/suites/{suite['id']}/revisions", **content)
     issued = operator.make(f"/service-clients/{made.client['id']}/credentials", name="c")

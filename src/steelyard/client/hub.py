@@ -66,6 +66,17 @@ class HubClient:
         """Make a thing."""
         return self._thing(calls.creating(collection, fields))
 
+    def create_once(self, collection: str, fields: Mapping[str, Any]) -> Answer:
+        """Make a thing that *fields* name by an `idempotency_key`; the answer says whether it is new.
+
+        Where no answer comes it asks once more, which the key makes safe: what was made before is answered again.
+        """
+        call = calls.creating(collection, fields)
+        try:
+            return self._ask(call)
+        except Unreachable:
+            return self._ask(call)
+
     def act(self, collection: str, thing_id: str, verb: str, fields: Mapping[str, Any] | None = None) -> Thing:
         """Change a thing, such as `act("routes", id, "deactivate", {"expected_version": 1})`."""
         return self._thing(calls.acting(collection, thing_id, verb, fields))

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from steelyard.hub.audit.domain import AuditEvent, kept_of
 from steelyard.hub.catalog.examples import BINDING, CLIENT, DEPLOYMENT, PROJECT, ROUTE, THINGS
+from steelyard.hub.comparisons.examples import examples_of
 from steelyard.hub.credentials.domain import Credential
 from steelyard.hub.credentials.schemas import Issued
 from steelyard.hub.declare.domain import Step
@@ -93,7 +94,8 @@ _EVENT = AuditEvent(
 
 def examples() -> Mapping[str, object]:
     """Return each answer that a schema stands for, and a page of it."""
-    things: tuple[Any, ...] = (*THINGS, _SUITE, _REVISION, _CASE, _CREDENTIAL, _EVENT, _LOGGED)
+    compared = examples_of(_SUITE, _REVISION, _CASE)
+    things: tuple[Any, ...] = (*THINGS, _SUITE, _REVISION, _CASE, _CREDENTIAL, _EVENT, _LOGGED, *compared)
     alone = {type(thing).__name__: _plain(thing) for thing in things}
     pages = {
         f"Page_{name}_": _plain(Page(items=[example], limit=50, offset=0, has_more=False))

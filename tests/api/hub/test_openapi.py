@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import validator_for
-from tests.hub_api import fill
+from tests.comparing import make_stage
+from tests.hub_api import CORPUS
 
 from steelyard.hub.app import build_document
 
@@ -147,16 +148,19 @@ def test_every_link_leads_from_a_field_to_an_operation():
                 part = resolve(part["properties"][name])
 
 
-def test_the_examples_of_requests_are_answered_as_the_document_says(operator):
+def test_the_examples_of_requests_are_answered_as_the_document_says(asked):
     """In one walk: each example's ids are those of what was made before."""
-    made = fill(operator, "example")
+    stage = make_stage(asked, slug="example")
+    operator = stage.operator
+    [artifact] = operator.get("/artifacts").json()["items"]
     ids = {
-        "project_id": made.project["id"],
-        "project_binding_id": made.binding["id"],
-        "artifact_id": made.artifact["id"],
-        "runtime_id": made.runtime["id"],
-        "embedding_identity_id": made.identity["id"],
-        "deployment_id": made.candidate["id"],
+        **stage.ids,
+        "artifact_id": artifact["id"],
+        "runtime_id": operator.get("/runtimes").json()["items"][0]["id"],
+        "embedding_identity_id": operator.get("/embedding-identities").json()["items"][0]["id"],
+        "deployment_id": stage.ids["candidate_deployment_id"],
+        "corpus_sha256": CORPUS,
+        "retrieval_config_sha256": stage.settings_sha256,
     }
     other = operator.make("/projects", slug="other", name="Other")
     for method, path, operation in OPERATIONS:
@@ -197,4 +201,5 @@ def test_nothing_is_replaced_or_deleted_and_few_things_change():
     assert {method for method, _path in changes} == {"POST"}
     assert {path.rpartition("}/")[2] for _method, path in changes if "}" in path} == {
         "activate", "deactivate", "current-deployment", "retire", "stage", "revoke", "credentials", "revisions",
+        "cancel", "claim", "progress", "result", "finish",
     }  # fmt: skip

@@ -43,6 +43,33 @@ def test_a_refusal_is_raised():
         client(lambda _request: httpx2.Response(409, json=problem)).create("projects", {"slug": "x"})
 
 
+@pytest.mark.parametrize("status", [201, 200])
+def test_a_creation_with_a_key_is_asked_for_once_more_where_no_answer_came(status):
+    bodies = []
+
+    def answer(request):
+        bodies.append(request.read())
+        if len(bodies) == 1:
+            raise httpx2.ReadError("lost")
+        return httpx2.Response(status, json={"id": "1"})
+
+    answered = client(answer).create_once("selected-model-comparisons", {"idempotency_key": "k"})
+    assert bodies == [b'{"idempotency_key":"k"}'] * 2
+    assert (answered.value, answered.is_new) == ({"id": "1"}, status == 201)
+
+
+def test_a_refused_creation_is_not_repeated():
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return httpx2.Response(409, json={"code": "COMPARISON_ACTIVE", "detail": "Another one is active"})
+
+    with pytest.raises(Refused, match="active"):
+        client(answer).create_once("selected-model-comparisons", {"idempotency_key": "k"})
+    assert len(asked) == 1
+
+
 def test_an_apply_sends_the_digest_only_where_there_is_one():
     bodies = []
 

@@ -6,7 +6,7 @@ Annotations are real objects here, since FastAPI reads them when a function is m
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -101,7 +101,7 @@ def _add_work(router: APIRouter, database: Database, caller_of: Any, designated:
         comparison_id: UUID,
         _designated: designated,
         response: Response,
-        _body: schemas.ClaimRequest | None = None,
+        _body: Annotated[schemas.ClaimRequest | None, Body(examples=[{}])] = None,
     ) -> schemas.Claimed:
         """Claim a pending comparison. It is given once, ever: its answer alone has the token."""
         outcome, token = settled(database, caller.actor, lambda comparisons: comparisons.claim(comparison_id))
@@ -126,7 +126,7 @@ def _add_progress(router: APIRouter, database: Database, caller_of: Any, designa
                 candidate=body.candidate_completed_cases,
             )
 
-        return _heartbeat(settled(database, caller.actor, progress).answer())
+        return schemas.heartbeat_of(settled(database, caller.actor, progress).answer())
 
 
 def _add_ends(router: APIRouter, database: Database, caller_of: Any, designated: Any) -> None:
@@ -160,22 +160,5 @@ def _claimed(database: Database, comparison: Comparison, *, token: str) -> schem
     with database.read() as connection:
         revision = suites.get_revision(connection, comparison.intent.suite_revision_id)
         cases = suites.cases_of(connection, revision.id)
-    case_of = CAPABILITIES[comparison.capability].case_of
-    return schemas.Claimed(
-        comparison=schemas.shown(comparison),
-        claim_token=token,
-        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
-        retrieval_settings=revision.retrieval_settings,
-        cases=[schemas.ClaimedCase(**case_of(case)) for case in cases],
-    )
-
-
-def _heartbeat(comparison: Comparison) -> schemas.Heartbeat:
-    return schemas.Heartbeat(
-        status=comparison.status,
-        cancel_requested=comparison.status == "cancel_requested",
-        version=comparison.version,
-        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
-        current_completed_cases=comparison.current_completed_cases,
-        candidate_completed_cases=comparison.candidate_completed_cases,
-    )
+    capability = CAPABILITIES[comparison.capability]
+    return schemas.claimed_of(comparison, revision, cases, token=token, capability=capability)

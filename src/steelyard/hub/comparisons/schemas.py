@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -19,9 +19,15 @@ from steelyard.hub.rest.patterns import CASE_KEY, ERROR_CODE, IDEMPOTENCY_KEY, R
 from steelyard.hub.suites.domain import MOST_CASES
 from steelyard.hub.suites.schemas import ChunkId
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.hub.comparisons.domain.capability import Capability
+    from steelyard.hub.suites.domain import Case, SuiteRevision
+
 _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
 _DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-_TOKEN = "steelyard_claim_…"  # noqa: S105  # It shows the form and can be nobody's.
+TOKEN_EXAMPLE = "steelyard_claim_…"  # noqa: S105  # It shows the form and can be nobody's.
 MOST_RANKED = 100
 
 
@@ -113,7 +119,7 @@ class ClaimRequest(Body):
 class Progress(Body):
     """A heartbeat: it renews the lease. Counts may stay as they are, and never fall."""
 
-    model_config = _example(claim_token=_TOKEN, current_completed_cases=12, candidate_completed_cases=0)
+    model_config = _example(claim_token=TOKEN_EXAMPLE, current_completed_cases=12, candidate_completed_cases=0)
 
     claim_token: Token
     current_completed_cases: Count
@@ -123,7 +129,7 @@ class Progress(Body):
 class Finish(Body):
     """The end of a claim without a result."""
 
-    model_config = _example(claim_token=_TOKEN, outcome="failed", error_code="CONSUMER_SHUTDOWN")
+    model_config = _example(claim_token=TOKEN_EXAMPLE, outcome="failed", error_code="CONSUMER_SHUTDOWN")
 
     claim_token: Token
     outcome: Literal["failed", "cancelled"] = Field(description="`cancelled` only where a cancel was requested.")
@@ -199,7 +205,7 @@ class NewResult(Body):
     """Both legs, which are published together or not at all."""
 
     model_config = _example(
-        claim_token=_TOKEN,
+        claim_token=TOKEN_EXAMPLE,
         pins_digest=_DIGEST,
         consumer_revision_sha256=_DIGEST,
         current={"results": [_CASE_RESULT]},
@@ -325,4 +331,29 @@ def shown(comparison: Comparison, *, summary: dict[str, Any] | None = None) -> S
         **vars(comparison.intent),
         claim_expires_at=comparison.claim_expires_at,
         evaluation_summary=summary,
+    )
+
+
+def claimed_of(
+    comparison: Comparison, revision: SuiteRevision, cases: Sequence[Case], *, token: str, capability: Capability
+) -> Claimed:
+    """Return the claim of *comparison* as its consumer gets it."""
+    return Claimed(
+        comparison=shown(comparison),
+        claim_token=token,
+        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
+        retrieval_settings=revision.retrieval_settings,
+        cases=[ClaimedCase(**capability.case_of(case)) for case in cases],
+    )
+
+
+def heartbeat_of(comparison: Comparison) -> Heartbeat:
+    """Return what a report of progress on *comparison* is answered."""
+    return Heartbeat(
+        status=comparison.status,
+        cancel_requested=comparison.status == "cancel_requested",
+        version=comparison.version,
+        claim_expires_at=comparison.claim_expires_at,  # type: ignore[arg-type]  # It is claimed.
+        current_completed_cases=comparison.current_completed_cases,
+        candidate_completed_cases=comparison.candidate_completed_cases,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Table, func, inspect, select, text
+from sqlalchemy import Function, Table, func, inspect, select, text
 
 from steelyard.hub.db.tables import metadata, store_epochs, store_lineage
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection
-    from sqlalchemy.sql.functions import Function
 
     # Told how many rows, or pages, are done, and of how many.
     Progress = Callable[[int, int], object]
@@ -60,7 +59,7 @@ def clear_rows(connection: Connection) -> None:
 def _count(connection: Connection, table: Table) -> int:
     """Return the largest row id that *table* has ever given."""
     if connection.dialect.name == "postgresql":
-        sequence = connection.scalar(select(_sequence_of(table)))
+        sequence = connection.scalar(select(_sequence(table)))
         query = text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608  # Our own.
         return int(connection.scalar(query) or 0)
     query = text("SELECT seq FROM sqlite_sequence WHERE name = :name")
@@ -69,7 +68,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 def _set_count(connection: Connection, table: Table, count: int) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.setval(_sequence_of(table), max(count, 1), count > 0)))
+        connection.execute(select(func.setval(_sequence(table), max(count, 1), count > 0)))
         return
     connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": table.name})
     if count:
@@ -77,6 +76,6 @@ def _set_count(connection: Connection, table: Table, count: int) -> None:
         connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :count)"), row)
 
 
-def _sequence_of(table: Table) -> Function[str]:
-    [counted] = table.primary_key.columns
-    return func.pg_get_serial_sequence(table.name, counted.name)
+def _sequence(table: Table) -> Function[str]:
+    """Return the name of PostgreSQL's sequence of *table*'s row ids."""
+    return func.pg_get_serial_sequence(table.name, table.primary_key.columns[0].name)

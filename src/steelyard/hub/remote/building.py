@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from steelyard.client import HubClient, Page, Thing
 
 _NAME = click.Argument(["called"], metavar="NAME")
+_ID = click.Argument(["called"], metavar="ID")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 _SCOPE = click.Option(["--project", "scope"], metavar="TEXT", help="The project in which names are looked up.")
 
@@ -45,8 +47,8 @@ def show_command(noun: Noun) -> click.Command:
     def ask(client: HubClient, names: Names, values: dict[str, Any]) -> Thing:
         return client.get(noun.collection, names.id_of(noun, values["called"]))
 
-    summary = f"Show the {noun.singular} called NAME, or with this id."
-    return _command("show", summary, ask, print_thing, options=[], named=noun)
+    called = "called NAME, or with this id" if noun.named_by else "with this ID"
+    return _command("show", f"Show the {noun.singular} {called}.", ask, _printing(noun), options=[], named=noun)
 
 
 def create_command(noun: Noun) -> click.Command:
@@ -57,7 +59,7 @@ def create_command(noun: Noun) -> click.Command:
     def ask(client: HubClient, names: Names, values: dict[str, Any]) -> Thing:
         return client.create(noun.collection, _resolved(options, values, names))
 
-    show = print_issued if noun.shows_secret else print_thing
+    show = print_issued if noun.shows_secret else _printing(noun)
     return _command(noun.create, schema.__doc__ or "", ask, show, options=options)
 
 
@@ -70,8 +72,12 @@ def verb_command(noun: Noun, verb: Verb) -> click.Command:
         fields = _resolved(options, values, names) if verb.schema else None
         return client.act(noun.collection, thing_id, verb.suffix, fields)
 
-    show = print_issued if verb.shows_secret else print_thing
+    show = print_issued if verb.shows_secret else _printing(noun)
     return _command(verb.name, verb.summary, ask, show, options=options, named=noun)
+
+
+def _printing(noun: Noun) -> Callable[..., None]:
+    return partial(print_thing, lines=noun.lines)
 
 
 def _command(
@@ -85,7 +91,7 @@ def _command(
 ) -> click.Command:
     has_project = any(option.field == "project_id" for option in options)
     names_things = (named is not None and named.is_owned) or any(option.reference for option in options)
-    params: list[click.Parameter] = [_NAME] if named else []
+    params: list[click.Parameter] = [_NAME if named.named_by else _ID] if named else []
     params += [option.option for option in options]
     params += [_SCOPE] if names_things and not has_project else []
 

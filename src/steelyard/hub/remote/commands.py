@@ -9,17 +9,25 @@ import click
 from steelyard.hub.remote import building
 from steelyard.hub.remote.apply import apply
 from steelyard.hub.remote.errors import MissingExtra
+from steelyard.hub.remote.intents import create
 from steelyard.hub.remote.nouns import NOUNS, Noun
+from steelyard.hub.remote.reporting import report, unjudged
 from steelyard.hub.remote.suites import SUITE_COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+# What a noun has beside the table's commands.
+_MORE = {
+    "suites": SUITE_COMMANDS,
+    "comparisons": {"create": create, "report": report, "unjudged": unjudged},
+}
+
 
 def add_remote_commands(group: click.Group) -> None:
     """Add a group for each noun, and `apply`."""
     for noun in NOUNS:
-        group.add_command(NounGroup(noun, more=SUITE_COMMANDS if noun.name == "suites" else {}))
+        group.add_command(NounGroup(noun, more=_MORE.get(noun.name, {})))
     group.add_command(apply)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _CATALOG = "steelyard.hub.catalog.schemas"
 _CREDENTIALS = "steelyard.hub.credentials.schemas"
 _SUITES = "steelyard.hub.suites.schemas"
+_COMPARISONS = "steelyard.hub.comparisons.schemas"
 _EXPECTED = "steelyard.hub.rest.fields:Expected"
 
 
@@ -26,7 +27,10 @@ class Verb:
 
 @dataclass(frozen=True, kw_only=True)
 class Noun:
-    """A kind of thing: *collection* is its path, *named_by* names one beside its id, *columns* are a list's."""
+    """A kind of thing: *collection* is its path, *named_by* names one beside its id, *columns* are a list's.
+
+    *lines* are what `show` prints of a thing that has more than a screen takes; a dot leads into a thing inside.
+    """
 
     name: str
     singular: str
@@ -42,6 +46,7 @@ class Noun:
     is_owned: bool = True
     verbs: tuple[Verb, ...] = ()
     plural: str | None = None
+    lines: tuple[str, ...] = ()
 
 
 _ACTIVATE = Verb(name="activate", summary="Let it carry traffic again.", suffix="activate")
@@ -104,6 +109,25 @@ NOUNS = (
     Noun(
         name="suites", singular="suite", summary="Reviewed questions, in immutable revisions.", collection="suites",
         columns=("id", "slug", "name"), query=f"{_SUITES}:SuiteQuery", new=f"{_SUITES}:NewSuite",
+    ),
+    Noun(
+        name="comparisons", singular="comparison", summary="A current deployment against a candidate, on a suite.",
+        collection="selected-model-comparisons", named_by=None, is_owned=False,
+        columns=("id", "status", "created_at", "evaluation_summary.eligibility",
+                 "evaluation_summary.critical_regression_count", "error_code"),
+        lines=("id", "status", "version", "error_code", "evaluation_summary.eligibility",
+               "evaluation_summary.critical_regression_count", "case_count", "current_completed_cases",
+               "candidate_completed_cases", "created_at", "claimed_at", "claim_expires_at", "ended_at",
+               "pins.current.deployment.slug", "pins.candidate.deployment.slug", "pins.candidate.route.slug",
+               "current_index_ref", "candidate_index_ref", "pins.suite.slug", "pins.suite.number",
+               "consumer_client_id", "idempotency_key", "pins_digest"),
+        query=f"{_COMPARISONS}:HistoryQuery",
+        verbs=(
+            Verb(name="cancel", suffix="cancel",
+                 summary="Cancel a comparison. A pending one ends at once; a running one is cancel_requested until its "
+                 "consumer acknowledges or its claim expires, and no result of it is taken from now on. `show` tells "
+                 "the version, which progress does not change."),
+        ),
     ),
     Noun(
         name="credentials", singular="credential", summary="Who may call the hub.", collection="credentials",

@@ -26,7 +26,10 @@ _WHOLE = frozenset({
     "created_at", "revoked_at",
 })  # fmt: skip
 # Headings of counts and such, which are wider than what stands below them.
-_HEADINGS = {"input_count": "inputs", "case_count": "cases", "latency_ms": "ms", "error_code": "error"}
+_HEADINGS = {
+    "input_count": "inputs", "case_count": "cases", "latency_ms": "ms", "error_code": "error",
+    "evaluation_summary.eligibility": "eligibility", "evaluation_summary.critical_regression_count": "regressions",
+}  # fmt: skip
 _FRACTION = re.compile(r"\.[0-9]+(?=Z$|[+-][0-9:]+$)")
 
 
@@ -43,20 +46,29 @@ def print_page(page: Page, *, columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         print_json(asdict(page))
     else:
-        rows = [[_cell(column, item.get(column)) for column in columns] for item in page.items]
+        rows = [[_cell(column, value_at(item, column)) for column in columns] for item in page.items]
         click.echo(_table(columns, rows))
     if page.has_more:
         click.echo(f"There are more: add --offset {page.offset + page.limit}", err=True)
 
 
-def print_thing(thing: Thing, *, as_json: bool) -> None:
-    """Write one thing."""
+def print_thing(thing: Thing, *, as_json: bool, lines: Sequence[str] = ()) -> None:
+    """Write one thing: all of it, or as text only *lines*, where the rest would fill a screen."""
     if as_json:
         print_json(thing)
         return
-    width = max(map(len, thing), default=0)
-    for name, value in thing.items():
-        click.echo(f"{name:<{width}}  {_text(value)}")
+    names = lines or tuple(thing)
+    width = max(map(len, names), default=0)
+    for name in names:
+        click.echo(f"{name:<{width}}  {_text(value_at(thing, name) if lines else thing[name])}")
+
+
+def value_at(thing: Thing, path: str) -> Any:
+    """Return what stands at *path*, whose dots lead into things inside; None where nothing does."""
+    value: Any = thing
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def print_issued(issued: Thing, *, as_json: bool) -> None:

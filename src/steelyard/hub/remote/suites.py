@@ -17,7 +17,7 @@ from steelyard.hub.remote.session import asking, refusals, url_option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from steelyard.client import HubClient
+    from steelyard.client import HubClient, Thing
 
 _SHARED: list[click.Parameter] = [
     click.Option(["--project"], help="The suite's project, where several have a suite of this name."),
@@ -65,8 +65,8 @@ def _revisions(*, name: str, **where: Any) -> None:
 def _cases(*, name: str, number: int | None, **where: Any) -> None:
     """List the cases of a revision of the suite NAME, the newest unless --number says which."""
     with asking(where["url"]) as client:
-        revision_id = _revision_id(client, _suite_id(client, name, where["project"]), number)
-        _print_page(client, f"suite-revisions/{revision_id}/cases", columns=_CASE_COLUMNS, where=where)
+        revision = revision_of(client, _suite_id(client, name, where["project"]), number)
+        _print_page(client, f"suite-revisions/{revision['id']}/cases", columns=_CASE_COLUMNS, where=where)
 
 
 def _print_page(client: HubClient, path: str, *, columns: Sequence[str], where: Mapping[str, Any]) -> None:
@@ -78,10 +78,11 @@ def _suite_id(client: HubClient, name: str, project: str | None) -> str:
     return Names(client, project).id_of(BY_NAME["suites"], name)
 
 
-def _revision_id(client: HubClient, suite_id: str, number: int | None) -> str:
+def revision_of(client: HubClient, suite_id: str, number: int | None) -> Thing:
+    """Return a suite's newest revision, or the one of this *number*; raises NotNamed."""
     for revision in client.all(f"suites/{suite_id}/revisions"):
         if number in (None, revision["number"]):
-            return str(revision["id"])
+            return revision
     raise NotNamed("The suite has no such revision" if number else "The suite has no revision yet")
 
 

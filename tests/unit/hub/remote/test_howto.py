@@ -1,4 +1,4 @@
-"""Every command in the how-to is one that the command line has, with options that it takes."""
+"""Every command in the how-tos is one that the command line has, with options that it takes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ import pytest
 
 from steelyard.cli import main
 
-PAGE = (Path(__file__).parents[4] / "docs" / "howto" / "hub-catalogue.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    (?:[A-Z_]+=\S+ )?(steelyard [^&\n]*?)(?: &)?$", PAGE, re.MULTILINE)
+FOLDER = Path(__file__).parents[4] / "docs" / "howto"
+PAGES = {name: (FOLDER / name).read_text(encoding="utf-8") for name in ("hub-catalogue.md", "comparison-reports.md")}
+COMMAND = re.compile(r"^    (?:[A-Z_]+=\S+ )?(steelyard [^&\n]*?)(?: &)?$", re.MULTILINE)
+COMMANDS = [command for page in PAGES.values() for command in COMMAND.findall(page)]
 
 
-def test_the_page_has_commands():
-    assert len(COMMANDS) > 15
+@pytest.mark.parametrize(("name", "least"), [("hub-catalogue.md", 15), ("comparison-reports.md", 7)])
+def test_the_page_has_commands(name, least):
+    assert len(COMMAND.findall(PAGES[name])) >= least
+
+
+def test_the_page_on_comparisons_has_every_command():
+    """All that an operator can do with a comparison is on one page."""
+    told = {line.split()[3] for line in COMMAND.findall(PAGES["comparison-reports.md"])}
+    assert told == {"create", "list", "show", "cancel", "report", "unjudged"}
 
 
 @pytest.mark.parametrize("line", COMMANDS)

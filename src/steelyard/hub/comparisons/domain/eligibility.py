@@ -131,8 +131,8 @@ def _worse(findings: Findings, rule: Rule) -> Reason | None:
         return None
     detail = (
         f"The candidate's gain in {findings.metric} is {_signed(findings.gain.delta)}, with 95 % confidence at most "
-        f"{_signed(upper)}: it is worse by more than the margin of {rule.margin:g}. More cases will not help it; try "
-        "another candidate."
+        f"{_signed(upper)}: it is worse by more than the margin of {rule.margin:g}. Look at the cases it loses, or "
+        "try another candidate."
     )
     return Reason(code="WORSE_THAN_MARGIN", detail=detail)
 

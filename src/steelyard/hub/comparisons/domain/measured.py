@@ -1,7 +1,7 @@
 """One leg of a comparison, measured case by case.
 
-A case that failed, or that the leg does not have, counts as zero in each of the capability's metrics, so that silence
-never raises a mean; it counts as one in the error rate, which every capability has.
+A case that failed, or that the leg does not have, counts as the worst number of each metric, so that silence never
+makes a mean better: as zero, or as one where lower is better, as in the error rate, which every capability has.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def measure_leg(
 ) -> MeasuredLeg:
     """Measure *reported* over *cases*; raises ValueError where the capability's numbers are not as its port says."""
     answers = {case_id: outcome.answer for case_id, outcome in reported.answered.items()}
-    silent = (0.0,) * len(capability.metrics) + (1.0,)
+    silent = tuple(0.0 if metric.higher_is_better else 1.0 for metric in (*capability.metrics, ERROR_RATE))
     values = {case.case_id: silent for case in cases}
     passed, unjudged_count = set(), 0
     for case in cases:

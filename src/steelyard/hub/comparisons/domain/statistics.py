@@ -84,9 +84,10 @@ def compare(current: Sequence[Sequence[float]], candidate: Sequence[Sequence[flo
     """Compare each number of two legs; both have, case by case and for at least one case, the same numbers in a row.
 
     All numbers are of a size up to 1 and share their resamples and flips, which follow from *seed* and the count of
-    cases. Differences below half of 1e-12 are ties.
+    cases. Differences up to 1e-12 are ties.
     """
     units = np.rint((np.asarray(candidate, float) - np.asarray(current, float)) * _UNITS_PER_ONE)
+    units[np.abs(units) <= 1] = 0  # What is equal on paper may have been rounded to neighbours.
     means = np.sort(resamples(len(units), seed=seed) @ units, axis=0) / len(units) / _UNITS_PER_ONE
     p_values = _p_values(units, seed=seed)
     return [_paired(units[:, place], means[:, place], p_values[place]) for place in range(units.shape[1])]
