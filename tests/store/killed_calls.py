@@ -54,7 +54,7 @@ def watch(killer: Killer) -> None:
         write_sidecar(*arguments)
         killer.come_by()
 
-    Database.write = watched  # type: ignore[method-assign]
+    Database.write = watched  # type: ignore[method-assign, assignment]
     epoch.sidecar.write = watched_sidecar  # type: ignore[attr-defined]
 
 
@@ -73,8 +73,9 @@ def carry_out(order: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> 
 
 def main() -> None:
     """Carry out orders, each in a fork, until there are no more."""
-    from tests import hub_api  # noqa: F401, PLC0415  # Before the first fork, so that no fork has to load it.
+    from steelyard.hub.app import build_document  # noqa: PLC0415
 
+    build_document()  # Before the first fork, so that no fork has to make it.
     for line in sys.stdin:
         sys.stdout.flush()
         child = os.fork()
