@@ -73,8 +73,6 @@ def test_a_claim_goes_on_after(stage, end):
         assert beat.status_code == 200
         assert beat.json()["claim_expires_at"] > now["claim_expires_at"]
         result = there.result(claim)
-        hub.stop(end)
-    with served(stage) as [(hub, there)]:
         first = there.call(comparison, "result", **result)
         assert (first.status_code, first.json()["status"]) == (200, "completed")
         hub.stop(end)
