@@ -38,18 +38,22 @@ class StrictRoute(APIRoute):
             for check in checks:
                 await check(request)
             body = await read_body(request.scope, request.receive, limit=MOST_BODY_BYTES, timeout_s=_TIMEOUT_S)
-            return await answer(request if may_be_absent and not body else _ReadRequest(request, body=body))
+            return await answer(_ReadRequest(request, body=body, may_be_absent=may_be_absent))
 
         return read_and_answer
 
 
 class _ReadRequest(Request):
-    """A request whose body has been read; FastAPI finds its JSON already parsed."""
+    """A request whose body has been read, also one that has none: FastAPI would wait for more of it for ever.
 
-    def __init__(self, request: Request, *, body: bytes) -> None:
+    FastAPI finds the JSON already parsed.
+    """
+
+    def __init__(self, request: Request, *, body: bytes, may_be_absent: bool) -> None:
         headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
         super().__init__(
             {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}, request.receive
         )
         self._body = body
-        self._json = parse_json(body)
+        if body or not may_be_absent:
+            self._json = parse_json(body)
