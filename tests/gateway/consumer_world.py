@@ -1,6 +1,7 @@
 """A hub with everything that the consumer of docs/howto/comparison-consumer.md needs: a suite, a corpus, two indexes.
 
-The embedding server counts words of four kinds; the candidate's model takes a kettle for a password.
+The embedding server counts words of four kinds; the candidate's model
+takes what boils dry for a password.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def vector_of(text: str, *, model: str) -> list[float]:
     """Return how often each word of WORDS is in *text*, and a little of everything else."""
     counts = [0.125 + text.lower().count(word) for word in WORDS]
     if model == "minilm-l3":
-        counts[1], counts[2] = counts[1] + 0.5 * counts[2], counts[2] + 1.5 * counts[1]
+        counts[WORDS.index("password")] += 2 * text.lower().count("boil dry")
     return counts
 
 
