@@ -146,8 +146,8 @@ class Stage:
         }
 
 
-def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3) -> Stage:
-    """Make a project with everything that a comparison needs."""
+def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3, content: Any = None) -> Stage:
+    """Make a project with everything that a comparison needs; *content* is the suite's, in place of so many cases."""
     from tests.hub_api import fill  # noqa: PLC0415  # The two modules use each other.
 
     operator = asked.caller("operator")
@@ -159,7 +159,7 @@ def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3) -> Stage:
     route = operator.make("/routes", project_binding_id=binding["id"], slug="next", deployment_id=made.candidate["id"])
     [stable] = operator.get("/routes", project_binding_id=binding["id"], slug="stable").json()["items"]
     suite = operator.make("/suites", project_id=made.project["id"], slug="questions", name="Questions")
-    content = revision(cases)
+    content = content or revision(cases)
     imported = operator.make(f"/suites/{suite['id']}/revisions", **content)
     issued = operator.make(f"/service-clients/{made.client['id']}/credentials", name="c")
     return Stage(

@@ -35,6 +35,7 @@ _NO_STORE: dict[int | str, dict[str, Any]] = {
 class _Caller(NamedTuple):
     actor: Actor
     client_id: UUID
+    binding_id: UUID
 
 
 class _Consumer(Check[_Caller]):
@@ -47,9 +48,10 @@ class _Consumer(Check[_Caller]):
         """Return who calls; raises NotAuthorised."""
         actor = await self._is_client(request)
         principal: Principal = request.scope["state"]["principal"]
-        if principal.service_client_id is None or principal.capabilities.isdisjoint(CAPABILITIES):
+        client_id, binding_id = principal.service_client_id, principal.project_binding_id
+        if client_id is None or binding_id is None or principal.capabilities.isdisjoint(CAPABILITIES):
             raise NotAuthorised(f"This needs a client that is authorised for {' or '.join(CAPABILITIES)}")
-        return _Caller(actor, principal.service_client_id)
+        return _Caller(actor, client_id, binding_id)
 
 
 class _Designated(Check[None]):
@@ -91,7 +93,9 @@ def _add_work(router: APIRouter, database: Database, caller_of: Any, designated:
         """List the caller's comparisons that have not ended: those to claim, and those that it has claimed."""
         reconcile_expired(database)
         with database.read() as connection:
-            found = store.page_of_active(connection, limit=query.limit, client_id=caller.client_id)
+            found = store.page_of_active(
+                connection, limit=query.limit, binding_id=caller.binding_id, client_id=caller.client_id
+            )
         items = [schemas.shown(each) for each in found[: query.limit]]
         return Page(items=items, limit=query.limit, offset=0, has_more=len(found) > query.limit)
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # Python's own is enough for pydantic from 3.12 on.
+    Self,
+)
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from typing_extensions import TypedDict
 
 from steelyard.hub.comparisons.domain.capability import Outcome
 from steelyard.hub.comparisons.domain.comparison import Comparison, Intent, Status
@@ -36,8 +44,10 @@ def _example(**fields: Any) -> ConfigDict:
 
 
 def _once_each(results: list[RankedResult]) -> list[RankedResult]:
-    if len({result.chunk_id for result in results}) < len(results):
+    if len({result["chunk_id"] for result in results}) < len(results):
         raise ValueError("names a chunk_id twice; rank is the order of the list, and each chunk has one")
+    for result in results:
+        result.setdefault("document_id", None)  # Absent as null.
     return results
 
 
@@ -147,11 +157,13 @@ class Finish(Body):
         return call_digest("finish", self.model_dump(mode="json", exclude={"claim_token"}))
 
 
-class RankedResult(Body):
-    """One result of a ranking."""
+class RankedResult(TypedDict):
+    """One result of a ranking. A body may have 20,000 of them, so it is a dict and no model."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # Pydantic reads it here.
 
     chunk_id: ChunkId
-    document_id: ChunkId | None = None
+    document_id: NotRequired[ChunkId | None]
     score: Number
 
 
@@ -175,7 +187,7 @@ class CaseResult(Body):
         """Return the domain's outcome."""
         return Outcome(
             case_id=self.case_id,
-            answer=[result.model_dump() for result in self.ranked_results],
+            answer=self.ranked_results,
             latency_ms=self.latency_ms,
             error_code=self.error_code,
         )

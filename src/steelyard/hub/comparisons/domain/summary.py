@@ -74,19 +74,19 @@ def _incomparable(cases: Sequence[Case], legs: Mapping[Leg, ReportedLeg], *, has
         yield Reason(code="PINS_DIFFER", detail="The legs do not have the same pins. Create a new comparison.")
     for leg in LEGS:
         yield from _of_another_suite(leg, cases, legs[leg])
-    failed = [case.case_id for case in cases if case.case_id in legs["current"].outcomes]
-    failed = [case_id for case_id in failed if case_id not in legs["current"].answered]
+    current, answered = legs["current"].outcomes, legs["current"].answered
+    failed = [case.case_id for case in cases if case.case_id in current and case.case_id not in answered]
     if failed:
         detail = (
             f"The current leg failed in {len(failed)} of {len(cases)} cases, first {failed[0]} with "
-            f"{legs['current'].outcomes[failed[0]].error_code}: that would flatter the candidate. Mend it and compare "
+            f"{current[failed[0]].error_code}: that would flatter the candidate. Mend it and compare "
             "again."
         )
         yield Reason(code="CURRENT_LEG_ERRORS", detail=detail)
 
 
 def _of_another_suite(leg: Leg, cases: Sequence[Case], reported: ReportedLeg) -> Iterator[Reason]:
-    suite = [case.case_id for case in cases]
+    suite = {case.case_id: None for case in cases}  # In its order, and quick to ask.
     missing = [case_id for case_id in suite if case_id not in reported.outcomes]
     if missing:
         detail = f"The {leg} leg has no result for {len(missing)} of {len(suite)} cases, first {missing[0]}."
