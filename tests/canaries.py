@@ -9,7 +9,16 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from sqlalchemy import text
+
+from steelyard.hub.db.database import Database
+from steelyard.hub.db.tables import metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Canaries:
@@ -50,3 +59,17 @@ class Canaries:
         """Return which canaries are in *data*, which is *where*."""
         haystack = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
         return [f"{what} in {where}" for what, forms in self._forms.items() if any(form in haystack for form in forms)]
+
+
+def kept(url: str) -> Iterator[tuple[str, bytes]]:
+    """Give everything that is on the disk: SQLite's files as they are, PostgreSQL's rows as texts."""
+    database = Database(url)
+    if database.is_postgresql:
+        with database.read() as connection:
+            for name in metadata.tables:
+                for row in connection.execute(text(f'SELECT t::text FROM "{name}" t')):  # Our own names.
+                    yield name, row[0].encode()
+    else:
+        for path in database.path.parent.iterdir():
+            yield path.name, path.read_bytes()
+    database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -38,8 +39,9 @@ def _sent(request: Any) -> Iterator[str]:
     texts = [*request.url.path.split("/"), *request.url.params.values(), request.headers.get("authorization", "")[7:]]
     try:
         texts += _texts(json.loads(request.content))
-    except ValueError:
-        texts.append(request.content.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        words = set(re.findall(r"[\w-]+", request.content.decode("utf-8", "replace")))
+        texts += words - _fields()
     parts = {"selected-model-comparisons", "api"}  # Paths that everybody knows.
     yield from (unquote(text) for text in texts if len(text) >= _SHORTEST and text not in _WORDS | parts)
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from sqlalchemy import text
-from tests.canaries import Canaries
+from tests.canaries import Canaries, kept
+from tests.comparing import PATH, REVISION
 from tests.gateway.upstreams import Handler, Upstream, answer_to, serving_upstream
-from tests.hub_api import Caller, deploy, fill, revision
+from tests.hub_api import CORPUS, Caller, deploy, fill, revision
 from tests.hub_process import STEELYARD, hub_environ
 from tests.processes import WAIT_S, Log, started
 
 from steelyard.hub.credentials.domain import new_secret
-from steelyard.hub.db.database import Database
-from steelyard.hub.db.tables import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,20 +76,6 @@ class Run:
         return sorted(set(found))
 
 
-def kept(url: str) -> Iterator[tuple[str, bytes]]:
-    """Give everything that is on the disk: SQLite's files as they are, PostgreSQL's rows as texts."""
-    database = Database(url)
-    if database.is_postgresql:
-        with database.read() as connection:
-            for name in metadata.tables:
-                for row in connection.execute(text(f'SELECT t::text FROM "{name}" t')):  # Our own names.
-                    yield name, row[0].encode()
-    else:
-        for path in database.path.parent.iterdir():
-            yield path.name, path.read_bytes()
-    database.close()
-
-
 @pytest.fixture
 def run(database_url) -> Iterator[Run]:
     canaries = Canaries()
@@ -121,7 +105,7 @@ def catalogue(run: Run) -> Any:
     path = f"/api/v1/project-bindings/{made.binding['id']}/current-deployment"
     body = {"deployment_id": current["id"], "expected_version": 1}
     assert run.ask(run.operator.secret, "POST", path, json=body).status_code == 200
-    return made
+    return replace(made, production=current)
 
 
 def use_credentials(run: Run, made: Any) -> str:
@@ -213,6 +197,114 @@ BAD_REPLIES: list[Callable[[Handler, dict[str, Any]], None]] = [
 ]
 
 
+def compare(run: Run, made: Any, secret: str) -> None:
+    """Carry comparisons out, well and badly; of the claims' answers only the status is looked at."""
+    body = comparison_of(run, made)
+    for end in ("failed", "result"):
+        comparison = run.ask(
+            run.operator.secret, "POST", f"/api/v1{PATH}", json=body | {"idempotency_key": end * 2}
+        ).json()
+        path = f"/api/v1{PATH}/{comparison['id']}"
+        run.ask(secret, "POST", f"{path}/claim", json={"claim_token": "none yet"})
+        claimed = run.operator.client.post(f"{path}/claim", headers={"Authorization": f"Bearer {secret}"})
+        assert (claimed.status_code, claimed.headers["cache-control"]) == (200, "no-store")
+        claim = claimed.json()
+        token = run.canaries.add("a claim token", claim["claim_token"])
+        run.canaries.add("a claim token", token.removeprefix("steelyard_claim_"))
+        misuse_token(run, path, token, secret)
+        counts = {"current_completed_cases": 1, "candidate_completed_cases": 1}
+        beat = run.ask(secret, "POST", f"{path}/progress", json={"claim_token": token, **counts})
+        assert beat.status_code == 200
+        if end == "failed":
+            closing, call = {"claim_token": token, "outcome": "failed", "error_code": "OOM"}, "finish"
+        else:
+            closing, call = result_of(run, claim, secret), "result"
+        for _ in range(2):
+            closed = run.ask(secret, "POST", f"{path}/{call}", json=closing)
+            assert closed.status_code == 200, closed.text
+        misuse_token(run, path, token, secret)
+        for below in ("", "/cases"):
+            assert run.ask(run.operator.secret, "GET", path + below).status_code == 200
+    assert run.ask(secret, "GET", f"/api/v1{PATH}/assigned").json()["items"] == []
+
+
+def comparison_of(run: Run, made: Any) -> dict[str, Any]:
+    """Return a creation without its key, with everything that it needs made."""
+    keyed = {"id": made.production["runtime_id"]}
+    candidate = deploy(run.operator, made.artifact, keyed, made.identity, slug="next", stage="nonproduction")
+    route = run.operator.make(
+        "/routes", project_binding_id=made.binding["id"], slug="next", deployment_id=candidate["id"]
+    )
+    suite = run.operator.make("/suites", project_id=made.project["id"], slug="compared", name="Compared")
+    imported = run.operator.make(f"/suites/{suite['id']}/revisions", **revision(2))
+    return {
+        "project_binding_id": made.binding["id"],
+        "consumer_client_id": made.client["id"],
+        "suite_revision_id": imported["id"],
+        "current_deployment_id": made.production["id"],
+        "candidate_deployment_id": candidate["id"],
+        "candidate_route_id": route["id"],
+        "corpus_sha256": CORPUS,
+        "retrieval_config_sha256": imported["retrieval_config_sha256"],
+        "current_index_ref": "old",
+        "candidate_index_ref": "new",
+    }
+
+
+def misuse_token(run: Run, path: str, token: str, secret: str) -> None:
+    """Put a claim's token everywhere that it does not belong, and send it with what is refused for another reason."""
+    own = run.operator.secret
+    for caller in (secret, own, token, None):
+        run.ask(caller, "GET", f"/api/v1{PATH}/{token}")
+        run.ask(caller, "POST", f"{path}/{token}", json={})
+        run.ask(caller, "GET", f"/api/v1{PATH}", params={"project_binding_id": token, token: "1"})
+        run.ask(caller, "GET", f"/api/v1{PATH}/assigned", params={"limit": token})
+        for call in ("claim", "progress", "result", "finish", "cancel"):
+            for body in ({"claim_token": [token]}, {"claim_token": token}, {token: token}, [token], token):
+                assert run.ask(caller, "POST", f"{path}/{call}", json=body).status_code >= 400
+            run.ask(caller, "POST", f"{path}/{call}", content=f'{{"claim_token": "{token}'.encode())
+    run.ask(own, "POST", f"/api/v1{PATH}", json={"idempotency_key": token, "current_index_ref": f"{token}\x00"})
+    odd_ends = ({"outcome": token}, {"outcome": "cancelled"}, {"outcome": "failed", "error_code": token})
+    for end in odd_ends:
+        assert run.ask(secret, "POST", f"{path}/finish", json={"claim_token": token, **end}).status_code >= 400
+    counts = {"current_completed_cases": 99, "candidate_completed_cases": 0}
+    assert run.ask(secret, "POST", f"{path}/progress", json={"claim_token": token, **counts}).status_code >= 400
+    wrong = {
+        "claim_token": token, "pins_digest": "ab" * 32, "consumer_revision_sha256": REVISION,
+        "current": {"results": []}, "candidate": {"results": []},
+        "current_gateway_requests": {}, "candidate_gateway_requests": {},
+    }  # fmt: skip
+    assert run.ask(secret, "POST", f"{path}/result", json=wrong).status_code >= 400
+
+
+def result_of(run: Run, claim: Any, secret: str) -> dict[str, Any]:
+    """Embed every case on both legs, and return the result; the answers hold vectors."""
+    run.upstream.reply = lambda handler, body: handler.json(_answer(body))
+
+    def embed_on(model: str, query: str) -> str:
+        body = {"model": model, "input": query}
+        answer = run.operator.client.post("/v1/embeddings", json=body, headers={"Authorization": f"Bearer {secret}"})
+        assert answer.status_code == 200, answer.text
+        return answer.headers["x-request-id"]
+
+    leg = {"results": [
+        {"case_id": case["case_id"], "ranked_results": [{"chunk_id": "chunk-1", "score": 1}], "latency_ms": 1}
+        for case in claim["cases"]
+    ]}  # fmt: skip
+    mappings = {
+        name: {case["case_id"]: embed_on(model, case["query"]) for case in claim["cases"]}
+        for name, model in (("current_gateway_requests", "stable"), ("candidate_gateway_requests", "next"))
+    }
+    return {
+        "claim_token": claim["claim_token"],
+        "pins_digest": claim["comparison"]["pins_digest"],
+        "consumer_revision_sha256": REVISION,
+        "current": leg,
+        "candidate": leg,
+        **mappings,
+    }
+
+
 def read_everything(run: Run, made: Any) -> None:
     """Read every list and every thing."""
     own = run.operator.secret
@@ -230,6 +322,7 @@ def test_nothing_secret_is_kept_logged_or_answered(run):
     secret = use_credentials(run, made)
     put_secrets_in_wrong_places(run, secret)
     embed(run, secret)
+    compare(run, made, secret)
     suite = run.operator.make("/suites", project_id=made.project["id"], slug="faq", name="FAQ")
     run.ask(run.operator.secret, "POST", f"/api/v1/suites/{suite['id']}/revisions", json=revision(3))
     read_everything(run, made)

@@ -38,7 +38,18 @@ def check_problem(status, headers, body):
     assert headers["content-type"] == "application/problem+json"
     assert problem["code"] in CODES[status], problem
     assert problem["status"] == status
-    assert set(problem) <= {"type", "title", "status", "detail", "instance", "code", "current_version", "errors"}
+    assert set(problem) <= {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "instance",
+        "code",
+        "retryable",
+        "current_version",
+        "errors",
+    }
+    assert problem.get("retryable") == (True if status in (408, 429, 503) else None)
     assert CANARY not in str(body)
     assert CANARY not in str(headers)
     assert len(body) < 20_000
@@ -187,9 +198,12 @@ def test_no_header_is_a_failure_or_comes_back(asked, operator):
 
 
 def test_a_long_list_of_faults_is_cut(operator):
-    answer = operator.post("/suites", **{f"{CANARY}{number}": 1 for number in range(500)})
+    answer = operator.post("/suites", **{f"{CANARY}{number}": 1 for number in range(20)})
     refused(answer, 422)
     assert len(answer.json()["errors"]) == 20
+    answer = operator.post("/suites", **{f"{CANARY}{number}": 1 for number in range(500)})
+    refused(answer, 422)
+    assert [error["where"] for error in answer.json()["errors"]] == ["body"]
 
 
 def test_a_problem_names_its_request_and_not_its_path(operator):

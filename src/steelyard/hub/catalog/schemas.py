@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
 from steelyard.hub.catalog.domain import Capability, Channel, Overlong, Pooling, RuntimeKind, Stage
-from steelyard.hub.rest.fields import Body, Expected, Name, Sha256, Slug, Text
+from steelyard.hub.rest.fields import Body, CountFirst, Expected, Name, Sha256, Slug, Text
 from steelyard.hub.rest.paging import PageQuery
 
 _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
@@ -74,7 +74,9 @@ class ArtifactFields(Body):
 
     source: Name = Field(description="Where the weights come from, such as a hub repository.")
     revision: Name = Field(description="The source's revision, such as a commit.")
-    files: dict[Name, Sha256] = Field(min_length=1, max_length=1000, description="SHA-256 by file name.")
+    files: Annotated[dict[Name, Sha256], Field(min_length=1, max_length=1000), CountFirst()] = Field(
+        description="SHA-256 by file name."
+    )
 
 
 class NewArtifact(ArtifactFields):

@@ -21,7 +21,7 @@ from steelyard.hub.comparisons.domain.comparison import Comparison, Intent, Stat
 from steelyard.hub.comparisons.domain.evidence import Report
 from steelyard.hub.comparisons.domain.protocol import call_digest
 from steelyard.hub.comparisons.publication import Reported
-from steelyard.hub.rest.fields import Body, Name, Sha256
+from steelyard.hub.rest.fields import Body, CountFirst, Name, Sha256
 from steelyard.hub.rest.paging import MOST_ITEMS, PageQuery
 from steelyard.hub.rest.patterns import CASE_KEY, ERROR_CODE, IDEMPOTENCY_KEY, REQUEST_ID
 from steelyard.hub.suites.domain import MOST_CASES
@@ -63,6 +63,7 @@ RequestId = Annotated[
 ]
 # One spelling, so that no case can be named twice.
 CaseKey = Annotated[str, StringConstraints(pattern=CASE_KEY)]
+Requests = Annotated[dict[CaseKey, RequestId], Field(max_length=MOST_CASES), CountFirst()]
 Token = Annotated[str, Field(min_length=1, max_length=200, description="The claim's token.")]
 
 
@@ -171,9 +172,9 @@ class CaseResult(Body):
     """What one leg gave for one case. A failed case has an error_code and no ranking."""
 
     case_id: UUID
-    ranked_results: Annotated[list[RankedResult], Field(max_length=MOST_RANKED), AfterValidator(_once_each)] = Field(
-        description="Best first; never sorted again."
-    )
+    ranked_results: Annotated[
+        list[RankedResult], Field(max_length=MOST_RANKED, fail_fast=True), AfterValidator(_once_each)
+    ] = Field(description="Best first; never sorted again.")
     latency_ms: Annotated[Number, Field(ge=0)]
     error_code: ErrorCode | None = None
 
@@ -231,8 +232,8 @@ class NewResult(Body):
     consumer_revision_sha256: Sha256 = Field(description="Which implementation reports.")
     current: ReportedLeg
     candidate: ReportedLeg
-    current_gateway_requests: dict[CaseKey, RequestId] = Field(max_length=MOST_CASES)
-    candidate_gateway_requests: dict[CaseKey, RequestId] = Field(max_length=MOST_CASES)
+    current_gateway_requests: Requests
+    candidate_gateway_requests: Requests
 
     def reported(self) -> Reported:
         """Return the result as it is checked and published."""

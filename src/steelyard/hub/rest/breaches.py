@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 UNKNOWN = "*"
+MOST_BREACHES = 20  # That a problem tells.
 # By pydantic's name of the rule; the fields are those of the schema, never of the request.
 _SENTENCES: Mapping[str, str] = {
     "missing": "is required",

@@ -13,11 +13,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
 from steelyard.hall.canonical import canonical_json, require_plain_json
+from steelyard.hub.rest.breaches import MOST_BREACHES
 from steelyard.hub.rest.patterns import NAME, SHA256, SLUG, WITHOUT_NUL
 
 _LARGEST_INTEGER = 2**31 - 1
@@ -63,9 +67,36 @@ Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
 
 
 class Body(BaseModel):
-    """A request's body: unknown fields are refused, since a mistyped one would be lost in silence."""
+    """A request's body: unknown fields are refused, since a mistyped one would be lost in silence.
+
+    Each is told, but where there are many of them together: a body of nothing else would make a million faults, which
+    take seconds and gigabytes to write down.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_names(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > len(cls.model_fields) + MOST_BREACHES:
+            raise ValueError("has many names that are no fields of this request; /openapi.json lists those that are")
+        return value
+
+
+class CountFirst:
+    """Of an object with a `max_length`: its names are counted before any is looked at, for the reason that Body has."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema behind the count."""
+        schema: Any = handler(source)
+        most = schema["max_length"]
+
+        def count(value: Any) -> Any:
+            if isinstance(value, dict) and len(value) > most:
+                raise PydanticCustomError("too_long", "too many", {"max_length": most})
+            return value
+
+        return no_info_before_validator_function(count, schema)
 
 
 class Expected(Body):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,7 +20,7 @@ from steelyard.hub.db.errors import (
     StoreUnavailable,
 )
 from steelyard.hub.errors import BrokenRule, Conflict, HubError, NotAuthorised, ResultRefused, UnknownThing
-from steelyard.hub.rest.breaches import breach
+from steelyard.hub.rest.breaches import MOST_BREACHES, breach
 from steelyard.web.answers import JSONAnswer
 from steelyard.web.errors import RequestRefused
 
@@ -60,7 +60,7 @@ STATUS_OF: Mapping[type[SteelyardError], int] = {
 }
 # Seconds after which another try may go better: a lock is soon free, the rest takes an operator.
 RETRY_AFTER_S: Mapping[type[StoreError], int] = {StoreBusy: 1, StoreUnavailable: 5, StoreFull: 60, StoreReadOnly: 60}
-_MOST_BREACHES = 20
+_RETRYABLE = frozenset({408, 429, 503})  # It is about the moment, and not about the request.
 _EXAMPLE_ID = "urn:uuid:0d9cd3f5-4d2f-4a60-8a3b-0a4f8d2b6f11"
 
 
@@ -85,6 +85,10 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The request: the same id as in the header x-request-id, as a URN.")
     code: str = Field(description="A stable name to program against.")
+    retryable: Literal[True] | None = Field(
+        None,
+        description="With a 408, 429 or 503: the same request may succeed later, after Retry-After if it is there.",
+    )
     current_version: int | None = Field(None, description="With a conflict about a thing's state: its version.")
     errors: list[Breach] | None = Field(None, description="With a 422: each rule that is broken, at most 20.")
 
@@ -145,13 +149,14 @@ def _problem(
         "detail": str(error),
         "instance": uuid.UUID(request_id).urn,
         "code": error.code.upper(),
+        **({"retryable": True} if status in _RETRYABLE else {}),
         **{name: value for name, value in extra.items() if value is not None},
     }
     return ProblemAnswer(content, status_code=status, headers=dict(headers or {}))
 
 
 def _invalid(error: RequestValidationError, request_id: str, names: Collection[str]) -> ProblemAnswer:
-    breaches = [breach(item, names=names) for item in error.errors()[:_MOST_BREACHES]]
+    breaches = [breach(item, names=names) for item in error.errors()[:MOST_BREACHES]]
     detail = "; ".join(f"{found['where']} {found['rule']}" for found in breaches[:3])
     return _problem(BrokenRule(detail), 422, request_id, errors=breaches)
 
@@ -159,7 +164,7 @@ def _invalid(error: RequestValidationError, request_id: str, names: Collection[s
 def _breaches(error: HubError) -> list[dict[str, str]] | None:
     if not isinstance(error, ResultRefused) or not error.places:
         return None
-    return [{"where": f"body.{place}", "rule": error.rule} for place in error.places[:_MOST_BREACHES]]
+    return [{"where": f"body.{place}", "rule": error.rule} for place in error.places[:MOST_BREACHES]]
 
 
 def _log_failed_store(error: StoreError) -> None:

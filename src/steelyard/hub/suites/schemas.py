@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import Body, Moment, Name, OpenObject, Sha256, Slug
+from steelyard.hub.rest.fields import Body, CountFirst, Moment, Name, OpenObject, Sha256, Slug
 from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.rest.patterns import WITHOUT_NUL
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, other_corpora, repeats
@@ -128,8 +128,8 @@ class NewCase(Body):
 
     case_id: UUID
     query: Query = Field(description="Sent exactly as it is here.")
-    labels: dict[ChunkId, Grade] = Field(
-        min_length=1, max_length=1000, description="The relevant chunks: grade, 1 or more, by chunk id."
+    labels: Annotated[dict[ChunkId, Grade], Field(min_length=1, max_length=1000), CountFirst()] = Field(
+        description="The relevant chunks: grade, 1 or more, by chunk id."
     )
     critical: bool = Field(strict=True)
     review: NewReview
