@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from steelyard.hall.canonical import canonical_json, require_plain_json, sha256_of_json
 
 VECTORS = json.loads((Path(__file__).parents[3] / "docs" / "digests.json").read_text(encoding="utf-8"))
-ALL = [vector for name in ("retrieval_settings", "query", "suite_revision") for vector in VECTORS[name]]
+ALL = [vector for name in ("retrieval_settings", "query", "pins", "suite_revision") for vector in VECTORS[name]]
 
 PLAIN = st.recursive(
     st.none()
@@ -32,11 +33,61 @@ def nested(levels: int) -> object:
     return value
 
 
+# The rules of docs/howto/comparison-consumer.md, followed by hand, as a program in another language would.
+SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def written(value: object) -> str:
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: [ord(character) for character in name])
+        return "{" + ",".join(f"{written(name)}:{written(value[name])}" for name in names) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    if isinstance(value, str):
+        return '"' + "".join(map(escaped, value)) + '"'
+    if isinstance(value, float):
+        return written_float(value)
+    return {None: "null", True: "true", False: "false"}[value] if isinstance(value, bool | None) else f"{value:d}"
+
+
+def escaped(character: str) -> str:
+    if character in SHORT:
+        return SHORT[character]
+    if " " <= character <= "~":
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join("\\u" + units[place : place + 4] for place in range(0, len(units), 4))
+
+
+def written_float(value: float) -> str:
+    _sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    places = "".join(map(str, digits))
+    sign, power = "-" if math.copysign(1, value) < 0 else "", len(places) - 1 + int(exponent)
+    if value == 0:
+        return sign + "0.0"
+    if not -4 <= power < 16:
+        fraction = f".{places[1:]}" if places[1:] else ""
+        return f"{sign}{places[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{places}"
+    return f"{sign}{places[: power + 1].ljust(power + 1, '0')}.{places[power + 1 :] or '0'}"
+
+
 @pytest.mark.parametrize("vector", ALL, ids=[vector["name"] for vector in ALL])
 def test_the_published_vectors_are_ours(vector):
     require_plain_json(vector["value"])
     assert canonical_json(vector["value"]) == vector["canonical"]
     assert sha256_of_json(vector["value"]) == vector["sha256"]
+
+
+@pytest.mark.parametrize("vector", ALL, ids=[vector["name"] for vector in ALL])
+def test_a_program_that_follows_the_page_s_rules_alone_writes_the_same_text(vector):
+    assert written(vector["value"]) == vector["canonical"]
+
+
+@given(PLAIN)
+def test_the_page_s_rules_hold_for_any_plain_json(value):
+    assert written(value) == canonical_json(value)
 
 
 def test_the_vectors_of_a_query_are_over_a_list_of_one():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import inspect, text
@@ -25,6 +26,8 @@ _EXTENSION_TABLES = text(
     "SELECT c.relname FROM pg_depend d JOIN pg_class c ON c.oid = d.objid "
     "WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'e' AND c.relnamespace = current_schema()::regnamespace"
 )
+# PostgreSQL writes a rule's casts in other places once the rule has been dumped and loaded.
+_CASTS = re.compile(r"::(character varying|text)(\[\])?")
 _TRIGGERS = {
     "sqlite": text("SELECT tbl_name, name, sql FROM sqlite_schema WHERE type = 'trigger'"),
     "postgresql": text(
@@ -51,7 +54,7 @@ def describe(connection: Connection) -> dict[str, Any]:
         "primary_key": {table: _primary_key(key) for (_, table), key in inspector.get_multi_pk_constraint().items()},
         "foreign_keys": _each(inspector.get_multi_foreign_keys(), _foreign_key),
         "unique": _each(inspector.get_multi_unique_constraints(), lambda rule: [rule["name"], rule["column_names"]]),
-        "checks": _each(inspector.get_multi_check_constraints(), lambda rule: [rule["name"], rule["sqltext"]]),
+        "checks": _each(inspector.get_multi_check_constraints(), _check),
         "indexes": _each(inspector.get_multi_indexes(), functools.partial(_index, connection.dialect.name)),
         "triggers": _triggers(connection),
     }
@@ -76,6 +79,10 @@ def _primary_key(key: Any) -> list[Any]:
 
 def _foreign_key(key: Any) -> list[Any]:
     return [key["name"], key["constrained_columns"], key["referred_table"], key["referred_columns"], key["options"]]
+
+
+def _check(rule: Any) -> list[Any]:
+    return [rule["name"], _CASTS.sub("", rule["sqltext"])]
 
 
 def _index(dialect_name: str, index: Any) -> list[Any] | None:
