@@ -208,7 +208,7 @@ def lengthen(database: Database, *, to: int) -> None:
             .one()
             ._mapping
         )
-    own = {name: row[name] for name in comparisons.columns.keys() if name != "number"}
+    own = {column.name: row[column.name] for column in comparisons.columns if column.name != "number"}
     for begin in range(present, to, _BATCH_ROWS):
         ids = [uuid.uuid4() for _ in range(min(_BATCH_ROWS, to - begin))]
         with database.write() as connection:

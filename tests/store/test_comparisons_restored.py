@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,7 +16,8 @@ from sqlalchemy import select, update
 from tests.comparing import PATH, make_stage
 from tests.hub_api import Asked
 
-from steelyard.hub.db import tables
+from steelyard.hub.comparisons.transactions import count_beat
+from steelyard.hub.db import epoch, sidecar, tables
 from steelyard.hub.db.backup import take
 from steelyard.hub.db.check import check
 from steelyard.hub.db.database import Database
@@ -326,3 +329,19 @@ def test_what_a_restore_interrupts_is_interrupted_with_it_or_not_at_all(source, 
     assert rows(source.database)[comparison["id"]].status == "running"
     open_database(database_url, upgrade=False).close()
     assert rows(source.database)[comparison["id"]].error_code == RESTORED
+
+
+def test_claims_given_at_once_leave_a_sidecar_that_says_their_last_beat(on_sqlite, caplog):
+    """Half of them through another hub. A sidecar that is half written, or behind, would tell lies of a restore."""
+    stage = on_sqlite
+    url = str(stage.database.url)
+    with closing(Database(url)) as other, ThreadPoolExecutor(8) as threads:
+        for _ in range(10):
+            beats = [partial(count_beat, (stage.database, other)[n % 2]) for n in range(16)]
+            list(threads.map(lambda beat: beat(), beats))
+            with stage.database.read() as connection:
+                present = epoch.current(connection)
+                assert epoch.why_restored(stage.database, connection) is None
+            assert present is not None
+            assert sidecar.read(stage.database.path) == sidecar.Sidecar(epoch_id=present.epoch_id, beat=present.beat)
+    assert "beat after a claim failed" not in caplog.text

@@ -163,14 +163,14 @@ def _sidecar(database: Database) -> Sidecar | None:
 
 
 def _leave_sidecar(database: Database, epoch: Epoch) -> None:
-    """Write the sidecar after the commit; another process may have written a later one meanwhile."""
+    """Write the sidecar after the commit, unless another thread or process has written a later one meanwhile."""
     if database.is_postgresql:
         return
-    seen = _sidecar(database)
-    if seen is not None and seen.epoch_id == epoch.epoch_id and seen.beat >= epoch.beat:
-        return
     try:
-        sidecar.write(database.path, Sidecar(epoch_id=epoch.epoch_id, beat=epoch.beat))
+        with sidecar.writing(database.path):
+            seen = _sidecar(database)
+            if seen is None or seen.epoch_id != epoch.epoch_id or seen.beat < epoch.beat:
+                sidecar.write(database.path, Sidecar(epoch_id=epoch.epoch_id, beat=epoch.beat))
     except OSError as error:
         raise StoreUnavailable(
             f"The file that says the database's epoch cannot be written: {error.strerror}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -32,8 +35,19 @@ def read(database: Path) -> Sidecar | None:
         return None
 
 
+@contextmanager
+def writing(database: Path) -> Iterator[None]:
+    """Keep every other thread and process from writing the sidecar until the block ends; raises OSError."""
+    descriptor = os.open(database.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write(database: Path, sidecar: Sidecar) -> None:
-    """Replace the sidecar whole, on the disk before this returns; raises OSError."""
+    """Replace the sidecar whole, on the disk before this returns, alone in `writing`; raises OSError."""
     path = path_of(database)
     part = path.with_name(f"{path.name}.part")
     content = json.dumps({"epoch_id": str(sidecar.epoch_id), "beat": sidecar.beat}) + "\n"

@@ -38,22 +38,19 @@ class StrictRoute(APIRoute):
             for check in checks:
                 await check(request)
             body = await read_body(request.scope, request.receive, limit=MOST_BODY_BYTES, timeout_s=_TIMEOUT_S)
-            return await answer(_ReadRequest(request, body=body, may_be_absent=may_be_absent))
+            return await answer(_ReadRequest(request, body=body, is_absent=may_be_absent and not body))
 
         return read_and_answer
 
 
 class _ReadRequest(Request):
-    """A request whose body has been read, also one that has none: FastAPI would wait for more of it for ever.
+    """A request whose body has been read, since nobody can read it twice; FastAPI finds its JSON already parsed."""
 
-    FastAPI finds the JSON already parsed.
-    """
-
-    def __init__(self, request: Request, *, body: bytes, may_be_absent: bool) -> None:
+    def __init__(self, request: Request, *, body: bytes, is_absent: bool) -> None:
         headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
         super().__init__(
             {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}, request.receive
         )
         self._body = body
-        if body or not may_be_absent:
+        if not is_absent:
             self._json = parse_json(body)
