@@ -108,7 +108,7 @@ class ResultRefused(BrokenRule):
     def __init__(self, places: Sequence[str] = (), *, others: int = 0) -> None:
         """Take the *places* of the result that break the rule, and how many break *others*."""
         named = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
-        rest = f"; {others} further faults are of other kinds" if others else ""
+        rest = f"; faults of other kinds: {others}" if others else ""
         super().__init__(f"{named} {self.rule}{rest}" if places else None)
         self.places = tuple(places)
 

@@ -306,4 +306,4 @@ def test_many_faults_are_told_by_kind_and_at_most_twenty(asked):
     assert "57 more" in problem["detail"]
     mixed = {**result, "current_gateway_requests": {}, "candidate_gateway_requests": strange}
     problem = refused(stage.call(comparison, "result", **mixed), 422, "EVIDENCE_MISSING", spared=case_ids)
-    assert "60 further faults are of other kinds" in problem["detail"]
+    assert "; faults of other kinds: 60" in problem["detail"]

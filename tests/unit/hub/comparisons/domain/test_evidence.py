@@ -266,7 +266,7 @@ def test_the_first_fault_names_the_kind_and_the_others_are_counted():
     }
     fault = fault_of(log=log)
     refused(fault, EvidenceNotSingle, place("current", 2), place("candidate", 0))
-    assert "1 further faults are of other kinds" in str(fault)
+    assert "; faults of other kinds: 1" in str(fault)
 
 
 def test_cases_are_looked_at_before_evidence():

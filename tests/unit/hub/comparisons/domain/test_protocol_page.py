@@ -50,6 +50,18 @@ def finish(comparison: Comparison, outcome: protocol.Ending) -> Verdict:
     return protocol.finish(comparison, call(sha256=OTHER), outcome=outcome, error_code=None)
 
 
+def of_another(comparison: Comparison) -> Verdict:
+    """Return what all three calls of a holder come to with another token."""
+    other, pins = call(token="another", sha256=OTHER), comparison.pins_digest
+    verdict = progress(comparison, token="another")
+    refused = [
+        protocol.publish(comparison, other, pins_digest=pins, is_drifted=False, fault=None, revision=REVISION),
+        protocol.finish(comparison, other, outcome="failed", error_code=None),
+    ]
+    assert [told(comparison, each) for each in refused] == [told(comparison, verdict)] * 2
+    return verdict
+
+
 def cancel(comparison: Comparison, *, difference: int = 0) -> Verdict:
     return protocol.cancel(comparison, expected_version=comparison.version + difference, now=T0)
 
@@ -74,7 +86,7 @@ ROWS: Mapping[str, Callable[[Comparison], Verdict]] = {
     "`result` without good evidence": lambda comparison: result(comparison, fault=EvidenceMissing()),
     '`finish` with `"failed"`': lambda comparison: finish(comparison, "failed"),
     '`finish` with `"cancelled"`': lambda comparison: finish(comparison, "cancelled"),
-    "any of these three with another token": lambda comparison: progress(comparison, token="another"),
+    "`progress`, `result`, `finish` with another token": of_another,
     "`cancel`": cancel,
     "`cancel` with another version": lambda comparison: cancel(comparison, difference=7),
     "lease or deadline passes": expired,
