@@ -11,7 +11,8 @@ from tests.store.rows import add_catalogue, add_event, add_requests
 
 from steelyard.hub.db import prune as pruning
 from steelyard.hub.db import tables
-from steelyard.hub.db.database import Database
+from steelyard.hub.db.database import Database, Limits
+from steelyard.hub.db.errors import StoreBusy
 from steelyard.hub.db.types import RowId
 
 DAY = timedelta(days=1)
@@ -108,26 +109,28 @@ def test_a_row_that_becomes_evidence_after_the_count_stays(logged, kept):
     assert late in ids(logged)
 
 
-def test_a_row_that_becomes_evidence_just_before_it_goes_stays(postgresql_databases, monkeypatch):
-    """Only PostgreSQL has two writers at once: between a batch's choice and its deletion another may commit."""
+def test_a_row_that_is_about_to_go_cannot_become_evidence(postgresql_databases, monkeypatch):
+    """Only PostgreSQL has two writers at once: between a batch's choice and its deletion another may come."""
     with postgresql_databases.fresh() as url:
-        database, other = Database(url), Database(url)
+        database, other = Database(url), Database(url, limits=Limits(wait_s=0.2))
         with database.alter() as connection:
             names = add_catalogue(connection)
             add_requests(connection, names, [database.now(connection) - 31 * DAY] * 3)
             evidence.metadata.create_all(connection, tables=[evidence])
         monkeypatch.setattr(pruning, "EVIDENCE", [select(evidence.c.request_row_id)])
         late = ids(database)[1]
-        plan = pruning.count(database, older_than=30 * DAY)
+        refused = []
 
         def add(_connection, _cursor, statement, *_rest):
             if statement.startswith("DELETE"):
-                with other.write() as connection:
+                with pytest.raises(StoreBusy), other.write() as connection:
                     connection.execute(evidence.insert().values(request_row_id=late))
+                refused.append(late)
 
         event.listen(database._writer, "before_cursor_execute", add)
-        assert pruning.prune(database, plan, on_rows=lambda _count: None) == 2
-        assert ids(database) == [late]
+        plan = pruning.count(database, older_than=30 * DAY)
+        assert pruning.prune(database, plan, on_rows=lambda _count: None) == 3
+        assert refused == [late]
         database.close()
         other.close()
 

@@ -68,7 +68,8 @@ def _batch(before: datetime, *, after: int) -> Select[int]:
     rows = select(gateway_requests.c.id).where(
         gateway_requests.c.id > after, _is_old(before), *_is_no_evidence()
     )  # fmt: skip
-    return rows.order_by(gateway_requests.c.id).limit(_BATCH_ROWS)
+    # Locked, so that none becomes evidence any more; and where one just does, this waits, and the deletion spares it.
+    return rows.order_by(gateway_requests.c.id).limit(_BATCH_ROWS).with_for_update()
 
 
 def _is_old(before: datetime) -> ColumnElement[bool]:

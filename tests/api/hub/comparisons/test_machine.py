@@ -108,8 +108,13 @@ class Kept:
         self.status, self.error, self.version = status, error, self.version + 1
         self.history.append(status)
 
+    def has_expired(self, now: datetime) -> bool:
+        if self.status not in ACTIVE[1:] or self.lease is None or self.deadline is None:
+            return False
+        return now >= min(self.lease, self.deadline)
+
     def reconcile(self, now: datetime) -> None:
-        if self.status in ACTIVE[1:] and self.lease and self.deadline and now >= min(self.lease, self.deadline):
+        if self.has_expired(now):
             self.become("interrupted", "COMPARISON_CLAIM_EXPIRED")
 
     @property
@@ -189,7 +194,7 @@ class Machine(RuleBasedStateMachine):
     def create(self, key: int, client: int, index: str) -> None:
         self.again(lambda: self._create(f"key-000{key}", client, index))
 
-    @precondition(lambda self: not any(kept.is_active for kept in self.kept))
+    @precondition(lambda self: not any(kept.is_active and not kept.has_expired(self.clock.now) for kept in self.kept))
     @rule(client=st.integers(0, 1), is_claimed=st.sampled_from([True, True, False]))
     def create_with_a_new_key(self, client: int, is_claimed: bool) -> None:
         """Bring the course to where most can happen."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 from tests.comparing import PATH, REVISION, make_stage
 
 from steelyard.hub.comparisons import publication, store
@@ -511,3 +512,35 @@ def test_prune_and_a_result_come_one_after_the_other(stage, through, rounds):
             assert told([answer]) == {(422, "EVIDENCE_UNKNOWN"): 1}
             assert pruned == 6
             end(stage, comparison["id"])
+
+
+def test_prune_waits_for_a_result_that_is_being_committed_and_spares_its_evidence(on_postgresql, monkeypatch):
+    stage = on_postgresql
+    comparison, claim = stage.claimed()
+    result = stage.result(claim)
+    plan = pruning.count(stage.database, older_than=timedelta(0))
+    real = store.insert_published
+
+    def insert_and_let_prune_wait(connection, published):
+        real(connection, published)
+        prune = threads.submit(pruning.prune, stage.database, plan, on_rows=lambda _count: None)
+        pruned.append(prune)
+        wait_until_one_waits_for_a_lock(stage.database)
+
+    pruned: list[Any] = []
+    monkeypatch.setattr(store, "insert_published", insert_and_let_prune_wait)
+    with ThreadPoolExecutor(1) as threads:
+        assert told([publish(stage, comparison, result)]) == {(200, None): 1}
+        assert pruned[0].result(30) == 0
+    assert published(stage, comparison["id"]) == (2, 6, 1)
+
+
+def wait_until_one_waits_for_a_lock(database: Database) -> None:
+    ends = time.monotonic() + 30
+    query = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    while True:
+        with database.read() as connection:
+            if connection.scalar(query):
+                return
+        assert time.monotonic() < ends, "nobody waits for a lock"
+        time.sleep(0.01)  # The pause only spares the machine; the lock above is what is waited for.
