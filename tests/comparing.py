@@ -6,12 +6,14 @@ The rows of the gateway's log are written as the gateway writes them, so that a 
 from __future__ import annotations
 
 import uuid
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.hub_api import CORPUS, Asked, Caller, revision
 
 from steelyard.hall.canonical import sha256_of_json
+from steelyard.hub.db.database import Database
 from steelyard.hub.gateway import store as log
 from steelyard.hub.gateway.domain.entries import Ended, Started
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from httpx2 import Response
 
-    from steelyard.hub.db.database import Database
 
 PATH = "/selected-model-comparisons"
 REVISION = "cd" * 32
@@ -41,6 +42,11 @@ class Stage:
     @property
     def database(self) -> Database:
         return self.asked.database
+
+    def asked_by(self, asked: Asked) -> Stage:
+        """Return the same of a copy of the database, which *asked* asks."""
+        operator, consumer = asked.holder(self.operator.secret), asked.holder(self.consumer.secret)
+        return replace(self, asked=asked, operator=operator, consumer=consumer, cases=deepcopy(self.cases))
 
     def body(self, **fields: Any) -> dict[str, Any]:
         """Return a creation, with the last fields instead; its key is a new one."""
@@ -144,6 +150,16 @@ class Stage:
                 for number, case in enumerate(self.cases)
             ]
         }
+
+
+def stage_at(url: str) -> Stage:
+    """Make a project with everything that a comparison needs in the database at *url*, and close it."""
+    database = Database(url)
+    asked = Asked(database)
+    stage = make_stage(asked)
+    asked.close()
+    database.close()
+    return stage
 
 
 def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3, content: Any = None) -> Stage:

@@ -36,6 +36,7 @@ from steelyard.hub.metrics import Metrics
 from steelyard.hub.rest.handlers import Handlers
 from steelyard.hub.rest.openapi import complete, merge, names_in
 from steelyard.hub.rest.paths import Paths
+from steelyard.hub.rest.routers import name_of
 from steelyard.hub.suites.api import suites_router
 from steelyard.web.admission import Admission
 from steelyard.web.application import unforeseen_middleware
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from steelyard.hub.settings import Settings
 
-_PREFIX = "/api/v1"
 _BURST_S = 2.0
 # FastAPI would hand spans and records with paths, queries and values of requests to an OpenTelemetry provider that any
 # package of the environment has set, and read FASTAPI_OTEL_AUTO_CONFIGURE. The hub has metrics and a log of its own.
@@ -102,14 +102,14 @@ def _api(database: Database, *, rule: Rule) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,  # Paths are exact: a trailing slash is another path.
         telemetry=_NO_TELEMETRY,
-        generate_unique_id_function=lambda route: route.name,
+        generate_unique_id_function=name_of,
     )
     routers = (
         catalog_router, suites_router, declare_router, credentials_router, audit_router, log_router, consumer_router,
     )  # fmt: skip
     for router in routers:
-        api.include_router(router(database), prefix=_PREFIX)
-    api.include_router(comparisons_router(database, rule=asdict(rule)), prefix=_PREFIX)
+        api.router.routes.extend(router(database).routes)
+    api.router.routes.extend(comparisons_router(database, rule=asdict(rule)).routes)
     return api
 
 

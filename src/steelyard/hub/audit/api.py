@@ -14,6 +14,7 @@ from steelyard.hub.audit.domain import AuditEvent
 from steelyard.hub.db.database import Database
 from steelyard.hub.rest.checks import Viewer
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
+from steelyard.hub.rest.routers import rest_router
 
 _Word = Annotated[str | None, Field(None, pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
@@ -30,7 +31,7 @@ class AuditQuery(PageQuery):
 
 def audit_router(database: Database) -> APIRouter:
     """Return the endpoint under /api/v1."""
-    router = APIRouter(tags=["audit"])
+    router = rest_router(tag="audit")
 
     @router.get("/audit-events", responses={403: {}})
     def list_audit_events(_actor: Viewer, query: Annotated[AuditQuery, Query()]) -> Page[AuditEvent]:

@@ -16,11 +16,11 @@ from steelyard.hub.catalog import domain, schemas, store
 from steelyard.hub.catalog.service import Catalog
 from steelyard.hub.db.database import Database
 from steelyard.hub.principal import Actor
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Known, Operator, Viewer
 from steelyard.hub.rest.fields import Body, Expected
 from steelyard.hub.rest.links import link, location
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
+from steelyard.hub.rest.routers import rest_router
 
 
 class _Kind(NamedTuple):
@@ -91,7 +91,7 @@ _FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {}}
 
 def catalog_router(database: Database) -> APIRouter:
     """Return the endpoints under /api/v1."""
-    router = APIRouter(route_class=StrictRoute, tags=["catalogue"])
+    router = rest_router(tag="catalogue")
     for kind in _KINDS:
         _add_create(router, database, kind)
         _add_list(router, database, kind)

@@ -16,11 +16,11 @@ from steelyard.hub.comparisons.domain.published import CaseReport, LegReport
 from steelyard.hub.comparisons.service import Comparisons, Outcome
 from steelyard.hub.comparisons.transactions import reconcile_expired, settled
 from steelyard.hub.db.database import Database
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Known, Operator, Viewer
 from steelyard.hub.rest.fields import Expected
 from steelyard.hub.rest.links import link, location
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
+from steelyard.hub.rest.routers import rest_router
 
 PATH = "/selected-model-comparisons"
 _CREATED: dict[int | str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 
 def comparisons_router(database: Database, *, rule: Mapping[str, Any]) -> APIRouter:
     """Return the endpoints under /api/v1; *rule* is that of the intents that are created."""
-    router = APIRouter(route_class=StrictRoute, tags=["comparisons"], responses={403: {}})
+    router = rest_router(tag="comparisons", responses={403: {}})
     _add_create(router, database, rule)
     _add_history(router, database)
     _add_cancel(router, database)

@@ -20,9 +20,9 @@ from steelyard.hub.comparisons.transactions import count_beat, reconcile_expired
 from steelyard.hub.db.database import Database
 from steelyard.hub.errors import NotAuthorised, UnknownThing
 from steelyard.hub.principal import Actor, Principal
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Allowed, Check
 from steelyard.hub.rest.paging import Page
+from steelyard.hub.rest.routers import rest_router
 from steelyard.hub.suites import store as suites
 
 _STATES: dict[int | str, dict[str, Any]] = {403: {}, 409: {}}
@@ -75,7 +75,7 @@ class _Designated(Check[None]):
 
 def consumer_router(database: Database) -> APIRouter:
     """Return the endpoints under /api/v1."""
-    router = APIRouter(route_class=StrictRoute, tags=["comparisons"])
+    router = rest_router(tag="comparisons")
     consumer = _Consumer()
     caller: Any = Annotated[_Caller, Depends(consumer)]
     designated: Any = Annotated[None, Depends(_Designated(database, consumer))]

@@ -14,10 +14,10 @@ from steelyard.hub.catalog.domain import ServiceClient
 from steelyard.hub.credentials import schemas, service, store
 from steelyard.hub.credentials.domain import Credential, NewSecret
 from steelyard.hub.db.database import Database
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Known, Operator
 from steelyard.hub.rest.links import link, location
 from steelyard.hub.rest.paging import Page, page_of
+from steelyard.hub.rest.routers import rest_router
 
 _FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {}}
 _CONFLICT: dict[int | str, dict[str, Any]] = {403: {}, 409: {}}
@@ -37,7 +37,7 @@ _ISSUED: dict[int | str, dict[str, Any]] = {
 
 def credentials_router(database: Database) -> APIRouter:
     """Return the endpoints under /api/v1; all of them are the operator's."""
-    router = APIRouter(route_class=StrictRoute, tags=["credentials"])
+    router = rest_router(tag="credentials")
     _add_issuing(router, database)
     _add_reading(router, database)
 

@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from steelyard.hub.db.database import Database
 from steelyard.hub.declare import service
 from steelyard.hub.declare.schemas import Applied, Apply
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Operator
+from steelyard.hub.rest.routers import rest_router
 
 
 def declare_router(database: Database) -> APIRouter:
     """Return the endpoint under /api/v1."""
-    router = APIRouter(route_class=StrictRoute, tags=["declaration"], responses={403: {}})
+    router = rest_router(tag="declaration", responses={403: {}})
 
     @router.post("/apply", responses={409: {}})
     def apply_document(actor: Operator, body: Apply) -> Applied:

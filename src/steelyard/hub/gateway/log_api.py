@@ -16,6 +16,7 @@ from steelyard.hub.rest.checks import Viewer
 from steelyard.hub.rest.fields import Moment
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
 from steelyard.hub.rest.patterns import REQUEST_ID
+from steelyard.hub.rest.routers import rest_router
 
 
 class LogQuery(PageQuery):
@@ -33,7 +34,7 @@ class LogQuery(PageQuery):
 
 def log_router(database: Database) -> APIRouter:
     """Return the endpoint under /api/v1."""
-    router = APIRouter(tags=["gateway"], responses={403: {}})
+    router = rest_router(tag="gateway", responses={403: {}})
 
     @router.get("/gateway-requests")
     def list_gateway_requests(_actor: Viewer, query: Annotated[LogQuery, Query()]) -> Page[LoggedRequest]:

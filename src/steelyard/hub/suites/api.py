@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from steelyard.hub.db.database import Database
-from steelyard.hub.rest.bodies import StrictRoute
 from steelyard.hub.rest.checks import Known, Operator, Viewer
 from steelyard.hub.rest.links import link, location
 from steelyard.hub.rest.paging import Page, PageQuery, page_of
+from steelyard.hub.rest.routers import rest_router
 from steelyard.hub.suites import schemas, store
 from steelyard.hub.suites.domain import Case, Suite, SuiteRevision
 from steelyard.hub.suites.service import Suites
@@ -21,7 +21,7 @@ from steelyard.hub.suites.service import Suites
 
 def suites_router(database: Database) -> APIRouter:
     """Return the endpoints under /api/v1."""
-    router = APIRouter(route_class=StrictRoute, tags=["suites"], responses={403: {}})
+    router = rest_router(tag="suites", responses={403: {}})
     _add_suites(router, database)
     _add_import(router, database)
     _add_revisions(router, database)
