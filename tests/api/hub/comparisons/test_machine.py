@@ -348,10 +348,13 @@ class Machine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.kept and self.kept[-1].status == "running")
-    @rule(flaw=st.sampled_from([None, "failed", "missing"]))
-    def embed_and_send_a_result(self, flaw: str | None) -> None:
+    @rule(flaw=st.sampled_from([None, None, "failed", "missing"]), is_repeated=st.booleans())
+    def embed_and_send_a_result(self, flaw: str | None, is_repeated: bool) -> None:
         self.embed(self.kept[-1].client)
-        self._send(0, "own", *self._result(0, len(self.embedded) - 1, flaw, "ab" * 32))
+        result = self._result(0, len(self.embedded) - 1, flaw, "ab" * 32)
+        self.again(lambda: self._send(0, "own", *result))
+        if is_repeated:
+            self.call_again()
 
     @rule(client=st.integers(0, 1))
     def embed_a_set(self, client: int) -> None:
