@@ -19,7 +19,6 @@ from steelyard.hub.comparisons.domain.measured import ReportedLeg
 from steelyard.hub.comparisons.domain.published import Published, Result, Run
 from steelyard.hub.comparisons.domain.summary import evaluate
 from steelyard.hub.comparisons.service import Comparisons, Outcome, is_comparison_drifted
-from steelyard.hub.errors import ResultRefused
 from steelyard.hub.suites import store as suites
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class _Grounds:
 
 
 def publish(database: Database, comparison_id: UUID, reported: Reported, *, actor: Actor) -> Outcome:
-    """Publish a result, or say why not; raises UnknownThing."""
+    """Publish a result, or say why not; raises UnknownThing, or ResultRefused where the log has changed meanwhile."""
     while True:
         with database.read() as connection:
             grounds = _grounds(connection, comparison_id, reported)
@@ -151,11 +150,7 @@ def _commit(
         return comparisons.settle(before, verdict)
     if evaluation is None:
         return None
-    try:
-        with connection.begin_nested():
-            store.insert_published(connection, _published(verdict.after, reported, grounds, evaluation))
-    except ResultRefused as refusal:  # The log has changed since it was read.
-        return Outcome(None, refusal)
+    store.insert_published(connection, _published(verdict.after, reported, grounds, evaluation))
     return comparisons.settle(before, verdict)
 
 
