@@ -29,6 +29,7 @@ from steelyard.hub.db.errors import (
 )
 from steelyard.hub.db.schema import describe, fingerprint
 from steelyard.hub.db.serving import serving
+from steelyard.hub.db.tables import store_lineage
 
 ROOT = Path(__file__).parents[2]
 MAKES_NOTES = 'op.create_table("notes", sa.Column("id", sa.Integer, primary_key=True))'
@@ -86,6 +87,22 @@ def test_a_migrated_database_is_taken(database):
 def test_upgrading_twice_does_nothing_more(empty):
     assert list(migrate.upgrade(empty)) == list(migrate.graph().revisions)
     assert list(migrate.upgrade(empty)) == []
+
+
+# As the hub's first version recorded it, and no other revision.
+FIRST_FINGERPRINTS = {
+    "sqlite": "73d4231f02f31c1f79057089e9899f3a83e0e6cb1f9db6c2b4d0ee517770ac68",
+    "postgresql": "8e9a018e3366627797ea7cc95ed77bd094e03e9eb9045909073e48c4b8469376",
+}
+
+
+def test_a_database_that_the_first_version_made_is_upgraded(empty, databases):
+    first, *later = migrate.graph().revisions
+    migrate.upgrade(empty, to=first)
+    with empty.write() as connection:
+        connection.execute(store_lineage.update().values(schema_sha256=FIRST_FINGERPRINTS[databases.kind]))
+    assert list(migrate.upgrade(empty)) == later
+    migrate.require_current(empty)
 
 
 def test_every_migration_can_be_taken_back_and_made_again(empty):

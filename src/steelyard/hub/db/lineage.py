@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import inspect, select, text
 
 from steelyard.hub.db.errors import LineageForeign, SchemaAbsent, SchemaAhead, SchemaBehind, SchemaChanged
-from steelyard.hub.db.schema import VERSION_TABLE, fingerprint
+from steelyard.hub.db.schema import VERSION_TABLE, fingerprint, is_fingerprint
 from steelyard.hub.db.tables import store_lineage
 
 if TYPE_CHECKING:
@@ -98,5 +98,5 @@ def require_own(connection: Connection, revision: str, *, graph: Graph) -> None:
     for name in passed:
         if rows[name].file_sha256 != graph.digests[name]:
             raise LineageForeign(f"The database's migration {name} was not the one of that name that this version has")
-    if rows[revision].schema_sha256 != fingerprint(connection):
+    if not is_fingerprint(connection, rows[revision].schema_sha256):
         raise SchemaChanged

@@ -39,7 +39,23 @@ _TRIGGERS = {
 
 def fingerprint(connection: Connection) -> str:
     """Return the SHA-256 of `describe`'s answer as canonical JSON."""
-    return sha256_of_text(json.dumps(describe(connection), sort_keys=True, separators=(",", ":")))
+    return _sha256_of(describe(connection))
+
+
+def is_fingerprint(connection: Connection, recorded: str) -> bool:
+    """Tell whether *recorded* is the fingerprint of the schema, by this version or by the first."""
+    return recorded == fingerprint(connection) or recorded == _first_fingerprint(connection)
+
+
+def _first_fingerprint(connection: Connection) -> str:
+    """Return the fingerprint as the hub's first version recorded it: with the casts that PostgreSQL writes."""
+    found = describe(connection)
+    checks = _each(inspect(connection).get_multi_check_constraints(), lambda rule: [rule["name"], rule["sqltext"]])
+    return _sha256_of({name: {**parts, "checks": checks.get(name, [])} for name, parts in found.items()})
+
+
+def _sha256_of(description: dict[str, Any]) -> str:
+    return sha256_of_text(json.dumps(description, sort_keys=True, separators=(",", ":")))
 
 
 def describe(connection: Connection) -> dict[str, Any]:
