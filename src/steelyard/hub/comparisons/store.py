@@ -179,7 +179,7 @@ def _insert_evidence(connection: Connection, published: Published) -> None:
     if not rows:
         return
     try:
-        # In the order of the ids, so that of two results with the same requests one waits for the other.
+        # In the order of the ids, in which a prune locks the rows: one of the two waits, and neither for ever.
         connection.execute(evaluation_evidence.insert(), sorted(rows, key=lambda row: row["gateway_request_id"]))
     except UniqueViolated as error:
         raise EvidenceReused from error
