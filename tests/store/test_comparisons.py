@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -128,6 +129,23 @@ def test_what_is_evidence_cannot_be_deleted_by_anything(stage, published):
         with pytest.raises(ConstraintViolated):
             change(stage, delete(table))
     assert count(stage, tables.evaluation_evidence) == 6
+
+
+@pytest.mark.parametrize("is_asked_to_stop", [False, True])
+def test_what_has_expired_is_found_to_the_microsecond(stage, is_asked_to_stop):
+    comparison, _claim = stage.claimed()
+    if is_asked_to_stop:
+        stage.call(comparison, "cancel", caller=stage.operator, expected_version=2)
+    now = datetime(2027, 1, 1, tzinfo=UTC)
+    for lease, deadline in itertools.product((-1, 0, 1), repeat=2):
+        ends = [now + timedelta(microseconds=difference) for difference in (lease, deadline)]
+        change(stage, update(tables.comparisons).values(lease_expires_at=ends[0], deadline_at=ends[1]))
+        with stage.database.read() as connection:
+            found = store.expired(connection, now=now)
+        assert found == ([UUID(comparison["id"])] if min(lease, deadline) <= 0 else [])
+    change(stage, update(tables.comparisons).values(status="failed", ended_at=now, lease_expires_at=now))
+    with stage.database.read() as connection:
+        assert store.expired(connection, now=now) == []
 
 
 # Upkeep.
