@@ -61,6 +61,7 @@ bench: $(DEV_READY) ## Run the benchmarks (minutes; leave the machine alone mean
 	$(BIN)/python benchmarks/embed.py
 	$(BIN)/python -m benchmarks.catalogue
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.comparisons
 
 clean: ## Remove the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build
