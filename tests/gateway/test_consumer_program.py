@@ -111,12 +111,13 @@ def test_a_changed_target_fences_it(shopped, folder, upstream):
     assert shopped.status_of(comparison) == ("interrupted", "COMPARISON_TARGET_CHANGED")
 
 
-def test_on_sigterm_it_tells_the_hub_and_ends(shopped, folder, upstream):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_tells_the_hub_and_ends(shopped, folder, upstream, number):
     comparison, process = shopped.create(), None
 
     def terminate() -> None:
         assert process is not None
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
 
     at_call(upstream, 2, terminate)
     process = start(shopped, folder)

@@ -67,8 +67,8 @@ TABLE = SettingsTable(PREFIX, (
             "which costs one wait for the disk and not one each. `off` is for measuring the difference.", "on"),
     Setting("eligibility_margin", _share, 0.05, "How far the candidate's nDCG may lie below the current one's. "
             "This and the next two are kept with a comparison when it is created.", "0.05"),
-    Setting("eligibility_min_cases", hall.integer, 30, "Fewest cases that a verdict other than ineligible rests on.",
-            "30"),
+    Setting("eligibility_min_cases", hall.integer_between(1, 100), 30, "Fewest cases that a verdict other than "
+            "ineligible rests on; a suite has at most 100.", "30"),
     Setting("eligibility_error_rate", _share, 0.0, "Largest share of cases in which the candidate may fail.", "0"),
 ))  # fmt: skip
 

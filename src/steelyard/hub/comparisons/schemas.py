@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -13,14 +13,15 @@ from typing import (
 )
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
 from steelyard.hub.comparisons.domain.capability import Outcome
 from steelyard.hub.comparisons.domain.comparison import Comparison, Intent, Status
 from steelyard.hub.comparisons.domain.evidence import Report
-from steelyard.hub.comparisons.domain.protocol import call_digest
+from steelyard.hub.comparisons.domain.protocol import DEADLINE, call_digest
 from steelyard.hub.comparisons.publication import Reported
+from steelyard.hub.rest.breaches import MOST_BREACHES
 from steelyard.hub.rest.fields import Body, CountFirst, Name, Sha256
 from steelyard.hub.rest.paging import MOST_ITEMS, PageQuery
 from steelyard.hub.rest.patterns import CASE_KEY, ERROR_CODE, IDEMPOTENCY_KEY, REQUEST_ID
@@ -37,10 +38,18 @@ _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
 _DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 TOKEN_EXAMPLE = "steelyard_claim_…"  # noqa: S105  # It shows the form and can be nobody's.
 MOST_RANKED = 100
+_LONGEST_MS = DEADLINE / timedelta(milliseconds=1)
 
 
 def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
+
+
+def _has_few_names(results: Any) -> Any:
+    """Refuse a result of very many names before they are looked at one by one, for the reason that Body has."""
+    if isinstance(results, list) and any(isinstance(item, dict) and len(item) > MOST_BREACHES for item in results):
+        raise ValueError("has a result with many names that are no fields of one")
+    return results
 
 
 def _once_each(results: list[RankedResult]) -> list[RankedResult]:
@@ -173,9 +182,12 @@ class CaseResult(Body):
 
     case_id: UUID
     ranked_results: Annotated[
-        list[RankedResult], Field(max_length=MOST_RANKED, fail_fast=True), AfterValidator(_once_each)
+        list[RankedResult],
+        Field(max_length=MOST_RANKED, fail_fast=True),
+        BeforeValidator(_has_few_names),
+        AfterValidator(_once_each),
     ] = Field(description="Best first; never sorted again.")
-    latency_ms: Annotated[Number, Field(ge=0)]
+    latency_ms: Annotated[Number, Field(ge=0, le=_LONGEST_MS)] = Field(description="No longer than a claim can last.")
     error_code: ErrorCode | None = None
 
     @model_validator(mode="after")

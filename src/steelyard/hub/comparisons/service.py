@@ -191,10 +191,14 @@ _ACTIONS = {
 
 
 def interrupt_all(connection: Connection, at: datetime) -> None:
-    """Interrupt every active comparison, since the database was restored, and clear the claims."""
+    """Interrupt every active comparison, since the database was restored, and clear every claim's token.
+
+    The tokens of ended ones too: who has one has it from another life of the data.
+    """
     restoring = Comparisons(connection, HUB, lambda: at)
     for before in store.lock_active(connection):
         restoring.settle(before, protocol.Verdict(protocol.restored(before, now=at)))
+    store.clear_tokens(connection)
 
 
 def participants_of(connection: Connection, intent: Intent) -> Participants:

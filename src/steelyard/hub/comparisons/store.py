@@ -79,6 +79,12 @@ def lock_active(connection: Connection) -> list[Comparison]:
     return [_comparison(row) for row in connection.execute(locked(query))]
 
 
+def clear_tokens(connection: Connection) -> None:
+    """Make every claim's token worth nothing; nothing may be claimed any more."""
+    is_kept = comparisons.c.claim_token_sha256.is_not(None)
+    connection.execute(update(comparisons).where(is_kept).values(claim_token_sha256=None))
+
+
 def expired(connection: Connection, *, now: datetime) -> list[UUID]:
     """Return the ids of the claimed comparisons whose claim has expired, in any order, not locked."""
     lease, deadline = comparisons.c.lease_expires_at, comparisons.c.deadline_at

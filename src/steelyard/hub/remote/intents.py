@@ -42,7 +42,7 @@ def _create(*, url: str | None, as_json: bool, **given: Any) -> None:
 
 
 def _key(given: str | None) -> str:
-    if given:
+    if given is not None:  # An empty one, as of a variable that is not set, is refused and not replaced.
         return given
     key = str(uuid.uuid4())
     click.echo(f"If no answer comes, repeat the command with --idempotency-key {key}", err=True)

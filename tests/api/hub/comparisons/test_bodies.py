@@ -92,6 +92,7 @@ FLOODS: dict[str, Callable[[], bytes]] = {
     "chunks": lambda: (
         b'{"current":{"results":' + _listed(b'{"ranked_results":' + _listed(_names(20), 100) + b"}", 100) + b"}}"
     ),
+    "names in a chunk": lambda: b'{"current":{"results":[{"ranked_results":[' + _names(700_000) + b"]}]}}",
     "numbers": lambda: b'{"claim_token":' + _listed(b"1", 4_000_000) + b"}",
 }
 

@@ -122,11 +122,16 @@ def progress(comparison: Comparison, call: Call, *, current: int, candidate: int
     return Verdict(
         replace(
             comparison,
-            lease_expires_at=call.now + LEASE,
+            lease_expires_at=_renewed(comparison, now=call.now),
             current_completed_cases=current,
             candidate_completed_cases=candidate,
         )
     )
+
+
+def _renewed(comparison: Comparison, *, now: datetime) -> datetime:
+    """Return when the lease ends from now on: never earlier than before, should the clock have been set back."""
+    return max(comparison.lease_expires_at or now, now + LEASE)
 
 
 def cancel(comparison: Comparison, *, expected_version: int, now: datetime) -> Verdict:

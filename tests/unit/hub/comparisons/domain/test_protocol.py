@@ -218,6 +218,12 @@ def test_progress_renews_the_lease_keeps_the_counts_and_leaves_version_and_deadl
     )
 
 
+def test_a_clock_that_is_set_back_shortens_no_lease():
+    comparison = replace(claimed(), lease_expires_at=T0 + timedelta(seconds=200))
+    verdict = progress(comparison, call(now=T0 + timedelta(seconds=10), sha256=None), current=0, candidate=0)
+    assert verdict.after.lease_expires_at == T0 + timedelta(seconds=200)
+
+
 def test_no_progress_extends_the_deadline():
     comparison = claimed()
     now = T0
