@@ -53,6 +53,8 @@ def _fields(client: HubClient, given: dict[str, Any]) -> Thing:
     """Return the intent's fields but for its key; raises NotNamed and WrongUse."""
     anywhere = Names(client, given["project"])
     route = client.get("routes", anywhere.id_of(BY_NAME["routes"], given["candidate_route"]))
+    if route["deployment_id"] is None:
+        raise NotNamed("The stable route leads to the current deployment: name the experiment route to the candidate")
     binding_id = _id(anywhere, "bindings", given["binding"]) or route["project_binding_id"]
     binding = client.get("project-bindings", binding_id)
     names = Names(client, given["project"] or binding["project_id"])

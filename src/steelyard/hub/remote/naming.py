@@ -29,8 +29,10 @@ class Names:
 
     def id_of(self, noun: Noun, name: str) -> str:
         """Return the id of the one thing that is called so; raises NotNamed."""
-        if _is_id(name) or noun.named_by is None:
+        if _is_id(name):
             return name
+        if noun.named_by is None:
+            raise NotNamed(f"{shorten(name)} is no id, and a {noun.singular} has no other name: give the whole id")
         found = self._called(noun, name)
         if len(found) == 1:
             return str(found[0]["id"])

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from steelyard.hub.remote.errors import BadFile, ToldRefusal
+from steelyard.hub.remote.naming import Names
+from steelyard.hub.remote.nouns import BY_NAME
 from steelyard.hub.remote.session import asking, refusals, url_option
 
 if TYPE_CHECKING:
     from steelyard.client import HubClient, Thing
 
 EXIT_NOT_ELIGIBLE = 3
-_COLLECTION = "selected-model-comparisons"
+_NOUN = BY_NAME["comparisons"]
 # Those of reports.formats, which loads a template engine.
 _FORMATS = ("text", "markdown", "json", "html")
 
@@ -36,7 +38,7 @@ def _report(
     from steelyard.hub.reports.reading import report_of  # noqa: PLC0415  # It is needed here alone.
 
     with asking(url) as client:
-        comparison = client.get(_COLLECTION, comparison_id)
+        comparison = _comparison(client, comparison_id)
         told = report_of(comparison, _cases(client, comparison))
     _write(FORMATS[report_format](told), path)
     if must_be_eligible and not told.is_eligible:
@@ -53,7 +55,7 @@ def _unjudged(*, comparison_id: str, path: Path | None, url: str | None, **_only
     from steelyard.hub.reports.unjudged import unjudged_of  # noqa: PLC0415  # It is needed here alone.
 
     with asking(url) as client:
-        comparison = client.get(_COLLECTION, comparison_id)
+        comparison = _comparison(client, comparison_id)
         if comparison["evaluation_summary"] is None:
             raise ToldRefusal(f"The comparison is {comparison['status']} and has no results")
         top_k = client.get("suite-revisions", comparison["suite_revision_id"])["retrieval_settings"]["top_k"]
@@ -62,11 +64,16 @@ def _unjudged(*, comparison_id: str, path: Path | None, url: str | None, **_only
     click.echo(f"{len(found)} to judge.", err=True)
 
 
+def _comparison(client: HubClient, comparison_id: str) -> Thing:
+    """Return the comparison; raises NotNamed for what is no id."""
+    return client.get(_NOUN.collection, Names(client).id_of(_NOUN, comparison_id))
+
+
 def _cases(client: HubClient, comparison: Thing) -> list[Thing]:
     """Return the cases with what both legs gave, in the suite's order; none where there is no result."""
     if comparison["evaluation_summary"] is None:
         return []
-    return list(client.all(f"{_COLLECTION}/{comparison['id']}/cases"))
+    return list(client.all(f"{_NOUN.collection}/{comparison['id']}/cases"))
 
 
 def _write(text: str, path: Path | None) -> None:

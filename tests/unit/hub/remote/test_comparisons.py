@@ -155,6 +155,19 @@ def test_a_binding_without_a_pointer_has_nothing_to_compare_with(hub):
     assert "points at no deployment yet" in hub.run("create", *GIVEN, code=1).stderr
 
 
+def test_the_stable_route_leads_to_no_candidate(hub):
+    hub.things["routes"][0]["deployment_id"] = None
+    assert "name the experiment route to the candidate" in hub.run("create", *GIVEN, code=1).stderr
+    assert hub.posted == []
+
+
+def test_an_empty_key_is_sent_and_not_replaced(hub):
+    """It is a script's variable that was not set; with a new key each time its repeats would be new comparisons."""
+    hub.answers = [422]
+    hub.run("create", *GIVEN, "--idempotency-key", "", code=1)
+    assert [body["idempotency_key"] for body in hub.posted] == [""]
+
+
 def test_a_lost_answer_is_asked_for_once_more_by_the_same_key(hub):
     hub.answers = [None, 200]
     told = hub.run("create", *GIVEN)
@@ -250,6 +263,11 @@ def test_a_comparison_that_is_not_over_is_not_eligible(hub):
 
 def test_an_unknown_comparison_is_the_hubs_no(hub):
     assert "No comparison has this id [UNKNOWN_THING]" in hub.run("report", identity(99), code=1).stderr
+
+
+@pytest.mark.parametrize("command", ["show", "report", "unjudged"])
+def test_a_part_of_an_id_is_told_to_be_none(hub, command):
+    assert "give the whole id" in hub.run(command, ID[:8], code=1).stderr
 
 
 def test_what_nobody_has_judged_is_told_as_json_lines(hub, tmp_path):
