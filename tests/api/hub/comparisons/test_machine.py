@@ -413,8 +413,6 @@ class Machine(RuleBasedStateMachine):
         elif flaw == "twice":
             ids["candidate"][first] = ids["current"][first]
             code = "EVIDENCE_REUSED"
-        elif flaw == "pins":
-            code = "COMPARISON_PINS_MISMATCH"
         pins_digest = "0" * 64 if flaw == "pins" else self.pins_digest(self.chosen(back))
         body = {
             "pins_digest": pins_digest,
@@ -435,7 +433,8 @@ class Machine(RuleBasedStateMachine):
         self.sent[kept.id].append((body, number, flaw))
         may_go_on, code = self.held(kept, token, ("result", repr(body)))
         if may_go_on:
-            code = self.fault(kept, number, flaw)
+            has_pins = body["pins_digest"] == self.pins_digest(kept)  # It may be another's result, sent again.
+            code = self.fault(kept, number, flaw, has_pins=has_pins)
             if code == "COMPARISON_TARGET_CHANGED":
                 kept.become("interrupted", code)
             elif code is None:
@@ -445,13 +444,13 @@ class Machine(RuleBasedStateMachine):
         reported = NewResult(claim_token=token, **body).reported()
         self.require(publish(self.database, kept.id, reported, actor=SOMEBODY), code)
 
-    def fault(self, kept: Kept, number: int, flaw: str | None) -> str | None:
+    def fault(self, kept: Kept, number: int, flaw: str | None, *, has_pins: bool) -> str | None:
         """Return the code with which the holder's result is refused."""
         embedded = self.embedded[number]
         assert kept.claimed_at is not None
         faults = {
             "COMPARISON_CANCEL_REQUESTED": kept.status == "cancel_requested",
-            "COMPARISON_PINS_MISMATCH": flaw == "COMPARISON_PINS_MISMATCH",
+            "COMPARISON_PINS_MISMATCH": not has_pins,
             "COMPARISON_TARGET_CHANGED": self.is_drifted(kept.client),
             "CASES_MISMATCH": flaw == "CASES_MISMATCH",
             "EVIDENCE_MISSING": flaw == "EVIDENCE_MISSING",
