@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CREATE = (
-    "comparisons", "create", "--candidate-route", "next", "--suite", "faq", "--current-index-ref", "faq-old",
+    "comparisons", "create", "--candidate-route", "next", "--suite", "questions", "--current-index-ref", "faq-old",
     "--candidate-index-ref", "faq-new",
 )  # fmt: skip
 

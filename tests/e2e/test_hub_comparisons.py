@@ -179,7 +179,7 @@ def test_the_drill_of_a_restore_with_the_product_s_own_commands(stage, tmp_path:
             assert (answer.status_code, answer.json()["code"]) == (409, "COMPARISON_RESTORE_INTERRUPTED")
         assert there.read(done) == done
         again = there.call(done, "result", **result)
-        assert (again.status_code, again.json()) == (200, done)
+        assert (again.status_code, again.json()["code"]) == (409, "COMPARISON_ENDED")
         assert actions(there)[:2] == ["comparison.interrupt", "store.restored"]
         comparison, claim = there.claimed()
         assert there.call(comparison, "result", **there.result(claim)).status_code == 200
