@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.hub_api import CORPUS, Asked, Caller, revision
+from tests.hub_api import CORPUS, Asked, Caller, fill, revision
 
 from steelyard.hall.canonical import sha256_of_json
 from steelyard.hub.db.database import Database
@@ -164,8 +164,6 @@ def stage_at(url: str) -> Stage:
 
 def make_stage(asked: Asked, *, slug: str = "search", cases: int = 3, content: Any = None) -> Stage:
     """Make a project with everything that a comparison needs; *content* is the suite's, in place of so many cases."""
-    from tests.hub_api import fill  # noqa: PLC0415  # The two modules use each other.
-
     operator = asked.caller("operator")
     made = fill(operator, slug)
     binding = operator.post(

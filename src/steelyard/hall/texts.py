@@ -1,4 +1,4 @@
-"""Texts that quote other people's input."""
+"""Pieces of messages, some of which quote other people's input."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ def shorten(text: str, *, limit: int = 64) -> str:
     """
     piece = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in piece)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count and what is counted."""
+    return f"{count} {noun}{'s'[: count != 1]}"
 
 
 def without_folder(text: str) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from steelyard.hub.catalog.domain import Capability, Channel, Overlong, Pooling, RuntimeKind, Stage
-from steelyard.hub.rest.fields import Body, CountFirst, Expected, Name, Sha256, Slug, Text
+from steelyard.hub.rest.fields import Body, CountFirst, Expected, Name, Sha256, Slug, Text, example
 from steelyard.hub.rest.paging import PageQuery
 
 _ID = "5b1f0f0e-8a55-4c0e-9a2f-3f4f6f3d2c11"
-
-
-def _example(**fields: Any) -> ConfigDict:
-    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 
 def _http_address(text: str) -> str:
@@ -42,7 +38,7 @@ Address = Annotated[
 class NewProject(Body):
     """A project to be made."""
 
-    model_config = _example(slug="search", name="Product search")
+    model_config = example(slug="search", name="Product search")
 
     slug: Slug
     name: Name
@@ -51,7 +47,7 @@ class NewProject(Body):
 class NewProjectBinding(Body):
     """A project's use of a capability."""
 
-    model_config = _example(project_id=_ID)
+    model_config = example(project_id=_ID)
 
     project_id: UUID
     capability: Capability = "rag.embedding@1"
@@ -61,7 +57,7 @@ class NewProjectBinding(Body):
 class NewServiceClient(Body):
     """A program that will call the gateway."""
 
-    model_config = _example(project_binding_id=_ID, slug="indexer", name="Nightly indexer")
+    model_config = example(project_binding_id=_ID, slug="indexer", name="Nightly indexer")
 
     project_binding_id: UUID
     slug: Slug
@@ -82,7 +78,7 @@ class ArtifactFields(Body):
 class NewArtifact(ArtifactFields):
     """Model weights."""
 
-    model_config = _example(
+    model_config = example(
         project_id=_ID,
         slug="all-minilm-l6-v2-int8",
         source="sentence-transformers/all-MiniLM-L6-v2",
@@ -113,7 +109,7 @@ class RuntimeFields(Body):
 class NewRuntime(RuntimeFields):
     """A server that runs embedding models behind an OpenAI-compatible API."""
 
-    model_config = _example(
+    model_config = example(
         project_id=_ID, slug="embed-a", kind="steelyard", base_url="http://127.0.0.1:8472/v1", timeout_s=30
     )
 
@@ -137,7 +133,7 @@ class EmbeddingIdentityFields(Body):
 class NewEmbeddingIdentity(EmbeddingIdentityFields):
     """What makes two vectors comparable."""
 
-    model_config = _example(
+    model_config = example(
         project_id=_ID,
         slug="minilm-l6",
         model="all-minilm-l6-v2-int8",
@@ -155,7 +151,7 @@ class NewEmbeddingIdentity(EmbeddingIdentityFields):
 class NewDeployment(Body):
     """An artifact on a runtime under an identity."""
 
-    model_config = _example(
+    model_config = example(
         slug="minilm-l6-a", artifact_id=_ID, runtime_id=_ID, embedding_identity_id=_ID, stage="nonproduction"
     )
 
@@ -172,7 +168,7 @@ class NewDeployment(Body):
 class NewRoute(Body):
     """An experiment: a second way for a binding's traffic, to a nonproduction deployment."""
 
-    model_config = _example(project_binding_id=_ID, slug="minilm-l3-trial", deployment_id=_ID)
+    model_config = example(project_binding_id=_ID, slug="minilm-l3-trial", deployment_id=_ID)
 
     project_binding_id: UUID
     slug: Slug
@@ -182,7 +178,7 @@ class NewRoute(Body):
 class SetCurrent(Expected):
     """The deployment that a binding's stable traffic goes to from now on."""
 
-    model_config = _example(deployment_id=_ID, expected_version=1)
+    model_config = example(deployment_id=_ID, expected_version=1)
 
     deployment_id: UUID
 
@@ -190,7 +186,7 @@ class SetCurrent(Expected):
 class SetStage(Expected):
     """A deployment's stage from now on."""
 
-    model_config = _example(stage="production", expected_version=1)
+    model_config = example(stage="production", expected_version=1)
 
     stage: Literal["production", "nonproduction"]
 

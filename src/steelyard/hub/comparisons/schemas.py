@@ -8,13 +8,13 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,  # Python's own is enough for pydantic from 3.12 on.
+    NotRequired,
     Self,
 )
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # Python's own is enough for pydantic from 3.12 on.
 
 from steelyard.hub.comparisons.domain.capability import Outcome
 from steelyard.hub.comparisons.domain.comparison import Comparison, Intent, Status
@@ -22,7 +22,7 @@ from steelyard.hub.comparisons.domain.evidence import Report
 from steelyard.hub.comparisons.domain.protocol import DEADLINE, call_digest
 from steelyard.hub.comparisons.publication import Reported
 from steelyard.hub.rest.breaches import MOST_BREACHES
-from steelyard.hub.rest.fields import Body, CountFirst, Name, Sha256
+from steelyard.hub.rest.fields import Body, CountFirst, Name, Sha256, example
 from steelyard.hub.rest.paging import MOST_ITEMS, PageQuery
 from steelyard.hub.rest.patterns import CASE_KEY, ERROR_CODE, IDEMPOTENCY_KEY, REQUEST_ID
 from steelyard.hub.suites.domain import MOST_CASES
@@ -39,10 +39,6 @@ _DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 TOKEN_EXAMPLE = "steelyard_claim_…"  # noqa: S105  # It shows the form and can be nobody's.
 MOST_RANKED = 100
 _LONGEST_MS = DEADLINE / timedelta(milliseconds=1)
-
-
-def _example(**fields: Any) -> ConfigDict:
-    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 
 def _has_few_names(results: Any) -> Any:
@@ -79,7 +75,7 @@ Token = Annotated[str, Field(min_length=1, max_length=200, description="The clai
 class NewComparison(Body):
     """A comparison of a binding's current deployment with one candidate, for its consumer to carry out."""
 
-    model_config = _example(
+    model_config = example(
         project_binding_id=_ID,
         consumer_client_id=_ID,
         suite_revision_id=_ID,
@@ -139,7 +135,7 @@ class ClaimRequest(Body):
 class Progress(Body):
     """A heartbeat: it renews the lease. Counts may stay as they are, and never fall."""
 
-    model_config = _example(claim_token=TOKEN_EXAMPLE, current_completed_cases=12, candidate_completed_cases=0)
+    model_config = example(claim_token=TOKEN_EXAMPLE, current_completed_cases=12, candidate_completed_cases=0)
 
     claim_token: Token
     current_completed_cases: Count
@@ -149,7 +145,7 @@ class Progress(Body):
 class Finish(Body):
     """The end of a claim without a result."""
 
-    model_config = _example(claim_token=TOKEN_EXAMPLE, outcome="failed", error_code="CONSUMER_SHUTDOWN")
+    model_config = example(claim_token=TOKEN_EXAMPLE, outcome="failed", error_code="CONSUMER_SHUTDOWN")
 
     claim_token: Token
     outcome: Literal["failed", "cancelled"] = Field(description="`cancelled` only where a cancel was requested.")
@@ -229,7 +225,7 @@ _CASE_RESULT = {
 class NewResult(Body):
     """Both legs, which are published together or not at all."""
 
-    model_config = _example(
+    model_config = example(
         claim_token=TOKEN_EXAMPLE,
         pins_digest=_DIGEST,
         consumer_revision_sha256=_DIGEST,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from steelyard.hub.comparisons import store
@@ -32,7 +33,7 @@ def reconcile_expired(database: Database) -> None:
     with database.read() as connection:
         ids = store.expired(connection, now=database.now(connection))
     for comparison_id in ids:
-        settled(database, HUB, lambda comparisons, found=comparison_id: comparisons.reconcile(found))  # type: ignore[misc]
+        settled(database, HUB, partial(Comparisons.reconcile, comparison_id=comparison_id))
 
 
 def count_beat(database: Database) -> None:

@@ -6,8 +6,6 @@ scanner can find one in a text, and a mistyped one is noticed before the databas
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 import secrets
 import zlib
@@ -16,6 +14,7 @@ from datetime import datetime
 from typing import get_args
 from uuid import UUID
 
+from steelyard.hall.digests import has_sha256, sha256_of_text
 from steelyard.hub.principal import Role
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -78,13 +77,12 @@ def public_id_in(text: str) -> str:
 
 def sha256_of_secret(text: str) -> str:
     """Return the lowercase SHA-256 of a secret: with 256 random bits in it, no slower hash is needed."""
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return sha256_of_text(text)
 
 
 def is_secret(sent: str, *, stored_sha256: str | None) -> bool:
     """Tell whether *sent* is the secret with this hash; without one it compares all the same and says no."""
-    is_equal = hmac.compare_digest(sha256_of_secret(sent), stored_sha256 or "0" * 64)
-    return is_equal and stored_sha256 is not None
+    return has_sha256(sent, kept_sha256=stored_sha256)
 
 
 def _crc_of(head: str) -> str:

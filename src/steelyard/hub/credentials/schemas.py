@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from steelyard.hub.credentials.domain import Credential
 from steelyard.hub.principal import Role
-from steelyard.hub.rest.fields import Body, Name
+from steelyard.hub.rest.fields import Body, Name, example
 from steelyard.hub.rest.paging import PageQuery
 
 
 class NewCredential(Body):
     """A credential for a person or a program that watches or operates the hub."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"role": "viewer", "name": "Dashboard"}]})
+    model_config = example(role="viewer", name="Dashboard")
 
     role: Literal["viewer", "operator"]
     name: Name
@@ -25,7 +25,7 @@ class NewCredential(Body):
 class NewClientCredential(Body):
     """A service client's next secret; it may have two live ones while it rotates."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "December 2026"}]})
+    model_config = example(name="December 2026")
 
     name: Name
 

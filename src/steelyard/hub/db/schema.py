@@ -44,14 +44,14 @@ def fingerprint(connection: Connection) -> str:
 
 def is_fingerprint(connection: Connection, recorded: str) -> bool:
     """Tell whether *recorded* is the fingerprint of the schema, by this version or by the first."""
-    return recorded == fingerprint(connection) or recorded == _first_fingerprint(connection)
-
-
-def _first_fingerprint(connection: Connection) -> str:
-    """Return the fingerprint as the hub's first version recorded it: with the casts that PostgreSQL writes."""
     found = describe(connection)
+    return recorded == _sha256_of(found) or recorded == _sha256_of(_as_first(connection, found))
+
+
+def _as_first(connection: Connection, found: dict[str, Any]) -> dict[str, Any]:
+    """Return a description as the hub's first version made it: with the casts that PostgreSQL writes."""
     checks = _each(inspect(connection).get_multi_check_constraints(), lambda rule: [rule["name"], rule["sqltext"]])
-    return _sha256_of({name: {**parts, "checks": checks.get(name, [])} for name, parts in found.items()})
+    return {name: {**parts, "checks": checks.get(name, [])} for name, parts in found.items()}
 
 
 def _sha256_of(description: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.hall.texts import shorten
+from steelyard.hall.texts import plural, shorten
 from steelyard.hub.remote.declared import read_cases_of, told_faults
 from steelyard.hub.remote.errors import BadFile, ToldRefusal, WrongUse
 from steelyard.hub.remote.faults import as_lines, checked
@@ -130,7 +130,7 @@ def _details(step: Thing) -> str:
 def _revision(fields: dict[str, Any]) -> str:
     count = fields["case_count"]
     settings = [f"{shorten(name)}={_value(value)}" for name, value in fields["retrieval_settings"].items()]
-    return ", ".join([f"{count} case{'s'[: count != 1]}", *settings, f"digest {fields['digest'][:_DIGEST]}…"])
+    return ", ".join([plural(count, "case"), *settings, f"digest {fields['digest'][:_DIGEST]}…"])
 
 
 def _value(value: object) -> str:

@@ -32,11 +32,6 @@ def milliseconds(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count and what is counted."""
-    return f"{count} {noun}{'s'[: count != 1]}"
-
-
 def _rounded(value: float, digits: int) -> str:
     text = f"{value:.{digits}f}"
     return text if float(text) else f"{0:.{digits}f}"

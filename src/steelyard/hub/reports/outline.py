@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steelyard.hall.texts import shorten
-from steelyard.hub.reports.figures import plural
+from steelyard.hall.texts import plural, shorten
 from steelyard.hub.reports.tables import (
     Table,
     changes_table,

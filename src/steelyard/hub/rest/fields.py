@@ -66,6 +66,11 @@ Sha256 = Annotated[str, StringConstraints(pattern=SHA256), Field(description="Lo
 Version = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER, strict=True)]
 
 
+def example(**fields: Any) -> ConfigDict:
+    """Return the configuration of a Body that the document shows by these fields."""
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
+
+
 class Body(BaseModel):
     """A request's body: unknown fields are refused, since a mistyped one would be lost in silence.
 
@@ -102,7 +107,7 @@ class CountFirst:
 class Expected(Body):
     """A change to a thing as the caller last saw it."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"expected_version": 1}]})
+    model_config = example(expected_version=1)
 
     expected_version: Version = Field(description="The thing's version as last read; another is a 409.", examples=[1])
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from pydantic import (
-    ConfigDict,
     Field,
     StringConstraints,
     TypeAdapter,
@@ -20,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from steelyard.hub.rest.fields import Body, CountFirst, Moment, Name, OpenObject, Sha256, Slug
+from steelyard.hub.rest.fields import Body, CountFirst, Moment, Name, OpenObject, Sha256, Slug, example
 from steelyard.hub.rest.paging import PageQuery
 from steelyard.hub.rest.patterns import WITHOUT_NUL
 from steelyard.hub.suites.domain import LARGEST_TOP_K, MOST_CASES, Case, Content, Review, other_corpora, repeats
@@ -41,10 +40,6 @@ _EXAMPLE_CASE = {
     "review": {"reviewer": "Ada", "reviewed_at": "2026-11-02T09:30:00Z"},
     "label_provenance": {"corpus_revision": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 }
-
-
-def _example(**fields: Any) -> ConfigDict:
-    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 
 def _in_agreement(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -103,7 +98,7 @@ Query = Annotated[str, StringConstraints(min_length=1, max_length=10_000, patter
 class NewSuite(Body):
     """A named set of reviewed questions."""
 
-    model_config = _example(project_id=_ID, slug="faq", name="Frequent questions")
+    model_config = example(project_id=_ID, slug="faq", name="Frequent questions")
 
     project_id: UUID
     slug: Slug
@@ -156,7 +151,7 @@ class RetrievalSettings(OpenObject):
 class NewSuiteRevision(Body):
     """What a suite asks from now on. The same content again is the same revision."""
 
-    model_config = _example(retrieval_settings={"top_k": 10, "min_score": 0.2}, cases=[_EXAMPLE_CASE])
+    model_config = example(retrieval_settings={"top_k": 10, "min_score": 0.2}, cases=[_EXAMPLE_CASE])
 
     retrieval_settings: RetrievalSettings
     cases: Annotated[list[NewCase], Field(min_length=1, max_length=MOST_CASES), WrapValidator(_in_agreement)]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.hub.reports.figures import figure, interval, milliseconds, p_value, plural, signed
+from steelyard.hall.texts import plural
+from steelyard.hub.reports.figures import figure, interval, milliseconds, p_value, signed
 
 
 @pytest.mark.parametrize(

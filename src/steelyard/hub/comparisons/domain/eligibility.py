@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from steelyard.hall.texts import plural
 from steelyard.hub.suites.domain import MOST_CASES
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _critical_regressions(findings: Findings, _rule: Rule) -> Reason | None:
     if not count:
         return None
     detail = (
-        f"The candidate loses {_cases(count, 'critical ')} that the current deployment passes, first "
+        f"The candidate loses {plural(count, 'critical case')} that the current deployment passes, first "
         f"{findings.critical_regressions[0]}. Look at what both retrieved there; one such case is enough to refuse."
     )
     return Reason(code="CRITICAL_REGRESSION", detail=detail)
@@ -118,9 +119,9 @@ def _candidate_errors(findings: Findings, rule: Rule) -> Reason | None:
     if share <= rule.candidate_error_rate_limit:
         return None
     detail = (
-        f"The candidate failed or left unanswered {findings.candidate_error_count} of {_cases(findings.case_count)}, "
-        f"{share:.1%}; the limit is {rule.candidate_error_rate_limit:.1%}. Mend what the error codes name, and compare "
-        "again."
+        f"The candidate failed or left unanswered {findings.candidate_error_count} of "
+        f"{plural(findings.case_count, 'case')}, {share:.1%}; the limit is {rule.candidate_error_rate_limit:.1%}. "
+        "Mend what the error codes name, and compare again."
     )
     return Reason(code="CANDIDATE_ERRORS", detail=detail)
 
@@ -141,8 +142,8 @@ def _too_few(findings: Findings, rule: Rule, _needed: int | None) -> Reason | No
     if findings.case_count >= rule.minimum_cases:
         return None
     detail = (
-        f"The suite has {_cases(findings.case_count)}, and the rule asks for {rule.minimum_cases} or more. Import a "
-        "revision with more reviewed cases."
+        f"The suite has {plural(findings.case_count, 'case')}, and the rule asks for {rule.minimum_cases} or more. "
+        "Import a revision with more reviewed cases."
     )
     return Reason(code="TOO_FEW_CASES", detail=detail)
 
@@ -153,8 +154,8 @@ def _uncertain(findings: Findings, rule: Rule, needed: int | None) -> Reason | N
         return None
     detail = (
         f"The candidate's gain in {findings.metric} is {_signed(findings.gain.delta)}, but with "
-        f"{_cases(findings.case_count)} one of {_signed(lower)} cannot be ruled out with 95 % confidence, and the "
-        f"margin is {rule.margin:g}. {_advice(needed)}"
+        f"{plural(findings.case_count, 'case')} one of {_signed(lower)} cannot be ruled out with 95 % confidence, and "
+        f"the margin is {rule.margin:g}. {_advice(needed)}"
     )
     return Reason(code="DIFFERENCE_UNCERTAIN", detail=detail)
 
@@ -168,10 +169,6 @@ def _advice(needed: int | None) -> str:
             "mixed, accept a wider margin, or try a better candidate."
         )
     return f"About {needed} cases like these would do in 8 of 10 runs: add reviewed cases."
-
-
-def _cases(count: int, kind: str = "") -> str:
-    return f"{count} {kind}case{'' if count == 1 else 's'}"
 
 
 def _signed(value: float) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 
-from steelyard.hall.digests import sha256_of_text
+from steelyard.hall.digests import has_sha256, sha256_of_text
 
 PREFIX = "steelyard_claim_"  # By which a scanner finds one where it must not be.
 
@@ -22,5 +21,4 @@ def token_sha256(token: str) -> str:
 
 def is_token(token: str, *, kept_sha256: str | None) -> bool:
     """Tell whether *token* is the one with this hash; nothing is where none was given or its hash was cleared."""
-    is_equal = hmac.compare_digest(token_sha256(token), kept_sha256 or "0" * 64)
-    return is_equal and kept_sha256 is not None
+    return has_sha256(token, kept_sha256=kept_sha256)
